@@ -42,14 +42,6 @@ func BenchmarkTouchHot(b *testing.B) {
 	}
 }
 
-func BenchmarkReceivedHot(b *testing.B) {
-	_, conns := benchTracker(b, minute, 1)
-	b.ReportAllocs()
-	for b.Loop() {
-		conns[0].Received(64)
-	}
-}
-
 func BenchmarkReceivedRatedHot(b *testing.B) {
 	_, conns := benchTracker(b, Policy{MinReadRate: Rate{BytesPerSecond: 240, Grace: time.Minute}}, 1)
 	b.ReportAllocs()
@@ -136,7 +128,7 @@ func BenchmarkColdLook(b *testing.B) {
 		s.clock.Shift(time.Minute)
 		now := s.clock.Settled()
 		for i := range conns {
-			conns[i].in.stamp.Store(clock.StampOf(now))
+			conns[i].lastIn.Store(clock.StampOf(now))
 		}
 		b.StartTimer()
 		for more := true; more; {
@@ -173,23 +165,6 @@ func BenchmarkColdExpiry(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(conns)), "ns/expiry")
 }
 
-func BenchmarkSetReadDeadline(b *testing.B) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		c.SetReadDeadline(time.Now().Add(time.Minute))
-	}
-}
-
 func BenchmarkTouchRandom(b *testing.B) {
 	for _, n := range []int{1_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -202,26 +177,6 @@ func BenchmarkTouchRandom(b *testing.B) {
 				conns[picks[i&(len(picks)-1)]].Touch()
 			}
 		})
-	}
-}
-
-func BenchmarkTimerResetRandom(b *testing.B) {
-	const n = 1_000_000
-	timers := make([]*time.Timer, n)
-	for i := range timers {
-		timers[i] = time.AfterFunc(time.Minute+time.Duration(rand.Int64N(int64(time.Minute))), func() {})
-	}
-	defer func() {
-		for _, t := range timers {
-			t.Stop()
-		}
-	}()
-	picks := randomOrder(n)
-	i := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		i++
-		timers[picks[i&(len(picks)-1)]].Reset(time.Minute)
 	}
 }
 
@@ -297,41 +252,6 @@ func BenchmarkVisit(b *testing.B) {
 	st := t.Stats()
 	b.ReportMetric(float64((st.PassTotal-was.PassTotal).Milliseconds())/float64(b.N), "busy-ms/op")
 	b.ReportMetric(float64(st.Longest.Microseconds()), "longest-pass-µs")
-}
-
-// BenchmarkTrackCloseTold is what the end of a connection costs that is recorded, and
-// that is told to OnEnds as well.
-func BenchmarkTrackCloseTold(b *testing.B) {
-	for name, onEnds := range map[string]func([]End){"recorded": nil, "told": func([]End) {}} {
-		b.Run(name, func(b *testing.B) {
-			t, err := New(minute, &Options{OnEnds: onEnds, Label: func(any) string { return "label" }})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer t.Close()
-			t.RecentEnds()
-			var o idleOwner
-			hooks := hooksOf(&o)
-			b.ReportAllocs()
-			for b.Loop() {
-				o.Conn = Conn{}
-				if err := t.Track(&o.Conn, &o, hooks); err != nil {
-					b.Fatal(err)
-				}
-				o.Stop()
-			}
-			b.ReportMetric(float64(t.Stats().EndsLost)/float64(b.N), "lost/op")
-		})
-	}
-}
-
-// BenchmarkPart is what the histograms cost for each connection that ends.
-func BenchmarkPart(b *testing.B) {
-	t, conns := benchTracker(b, minute, 1)
-	p := conns[0].endRecord()
-	for b.Loop() {
-		t.own[0].counts.part(&p, t.clock)
-	}
 }
 
 // BenchmarkTouchInAHerd touches random ones of 10,000 connections, 64 at a time, while a

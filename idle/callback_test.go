@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // A capture is a slog handler that keeps the records.
@@ -90,17 +92,6 @@ func TestPanicsAreReportedAndHarmless(t *testing.T) {
 	}
 }
 
-func TestPanicOfOnPassIsHarmless(t *testing.T) {
-	log := &capture{}
-	opts := &Options{Logger: slog.New(log), OnPass: func(time.Duration) { panic("in OnPass") }}
-	onDriver(t, Policy{IdleTimeout: time.Second}, opts, func(r *rig) {
-		r.dies(r.peer(), time.Now(), time.Second, ReasonIdle)
-		if r.Stats().Panics == 0 {
-			r.Error("not counted")
-		}
-	})
-}
-
 // A reaper is closed a while after it has timed out.
 type reaper struct {
 	peer
@@ -170,19 +161,27 @@ func TestReapsThatBlock(t *testing.T) {
 	})
 }
 
-// TestNoReapAfterStop stops a connection right after the pass that has it reaped. One
-// processor has the goroutine that reaps it wait for that.
+// inPass has stop be called in the pass that checks c, after that. One
+// processor has the goroutines that the pass starts wait until it's over.
+func (r *rig) inPass(c *Conn, stop func()) {
+	s := &pingedStaller{staller{stall: stop}}
+	r.track(&s.Conn, s)
+	in := c.placed.Load().Sub(clock.StampOf(r.clock.Now())) - 1
+	s.Enter(r.phaseOf(Policy{IdleTimeout: time.Duration(in) * r.opts.Tick}))
+}
+
+type pingedStaller struct{ staller }
+
+func (*pingedStaller) Ping() error { return nil }
+
+// TestNoReapAfterStop stops a connection in the pass that has it reaped.
 func TestNoReapAfterStop(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p, stopped := &reaper{}, false
-	stop := func(time.Duration) {
-		if p.Ending() && time.Since(p.at) >= time.Second { // the ReapDelay
-			p.Stop()
-			stopped = true
-		}
-	}
-	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1, OnPass: stop}, func(r *rig) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
+		p, stopped := &reaper{}, false
 		r.track(&p.Conn, p)
+		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
+		r.inPass(&p.Conn, func() { stopped = time.Since(p.at) >= r.opts.ReapDelay && p.Ending() && !p.Stop() })
 		r.wait(time.Minute)
 		if !stopped || len(p.reaped) > 0 {
 			r.Errorf("stopped: %v, reaped at %v", stopped, p.reaped)
@@ -197,9 +196,8 @@ type slowReaper struct {
 
 func (p *slowReaper) Reap() { <-p.release }
 
-// TestNoCallbackBeginsAfterClose closes a connection right after the pass that
-// has found out that it is to be pinged, or asked, or drained. One processor
-// has the callback's goroutine wait for that.
+// TestNoCallbackBeginsAfterClose closes a connection in the pass that has found out that it is to be pinged, or asked,
+// or drained.
 func TestNoCallbackBeginsAfterClose(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for name, policy := range map[string]Policy{
@@ -208,20 +206,16 @@ func TestNoCallbackBeginsAfterClose(t *testing.T) {
 		"OnDrain":   {MaxAge: time.Second, MaxAgeGrace: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &panicker{}
-			var due time.Time
-			closed := false
-			opts := &Options{Shards: 1, OnPass: func(time.Duration) {
-				if !time.Now().Before(due) && !closed {
-					closed = p.Stop()
-				}
-			}}
-			onDriver(t, policy, opts, func(r *rig) {
-				due = time.Now().Add(time.Second)
+			onDriver(t, policy, &Options{Shards: 1}, func(r *rig) {
+				p, begun, closed := &panicker{}, false, false
 				r.track(&p.Conn, p)
+				r.inPass(&p.Conn, func() {
+					begun = p.state.Load()&(asking|telling|pinging) != 0
+					closed = p.Stop()
+				})
 				r.wait(10 * time.Second)
-				if last := len(p.called) - 1; closed && last >= 0 && p.called[last] == name {
-					r.Errorf("%s began after Close: called %v", name, p.called)
+				if !begun || !closed || slices.Contains(p.called, name) {
+					r.Errorf("decided: %v, closed: %v, called %v", begun, closed, p.called)
 				}
 			})
 		})

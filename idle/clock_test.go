@@ -166,6 +166,24 @@ func TestSilentDirectionAcrossWraps(t *testing.T) {
 	})
 }
 
+// TestOneUseAcrossWraps has a connection be used in one way only, for as long as stamps wrap. No other word comes to
+// look new, so IdleTimeout passes in time.
+func TestOneUseAcrossWraps(t *testing.T) {
+	const limit = 15 * 24 * time.Hour
+	for name, use := range map[string]func(*peer){
+		"Received": func(p *peer) { p.Received(1) }, "Sent": func(p *peer) { p.Sent(1) }, "Use": func(p *peer) { p.Use() },
+	} {
+		onBoth(t, Policy{IdleTimeout: limit, ExplicitUse: name == "Use"}, nil, func(r *rig) {
+			p := r.peer()
+			for range 30 {
+				r.lives(p, 10*24*time.Hour)
+				r.do(func() { use(p) })
+			}
+			r.dies(p, time.Now(), limit, ReasonIdle)
+		})
+	}
+}
+
 // TestPauseAcrossWraps has neither direction wait for as long as it takes for the
 // stamp of a wait to wrap, or longer. It owes nothing for that.
 func TestPauseAcrossWraps(t *testing.T) {
@@ -277,7 +295,7 @@ func TestStaleTouchDoesNotGoBack(t *testing.T) {
 		r.wait(500 * time.Millisecond)
 		p.Touch()
 		since := time.Now()
-		p.shard.restamp(&p.Conn, stale, &p.in.stamp, &p.beat, pongIn) // the first one goes on
+		p.lastIn.Raise(stale) // the first one goes on
 		r.dies(p, since, time.Second, ReasonIdle)
 	})
 }
@@ -361,17 +379,19 @@ func TestEvidenceAtTheWrap(t *testing.T) {
 // TestRefreshAtTheWrap refreshes old stamps when the oldest one allowed would be 0.
 func TestRefreshAtTheWrap(t *testing.T) {
 	var c Conn
-	c.start(clock.StampOf(1<<32 - 1))
+	for _, w := range []*tickWord{&c.born, &c.lastIn, &c.lastOut} {
+		w.Store(clock.StampOf(1<<32 - 1))
+	}
 	c.refresh(1<<32 + 2*clock.MaxTicks)
-	if in, out := c.in.stamp.Load(), c.out.stamp.Load(); in.Asleep() || out.Asleep() {
-		t.Errorf("the stamps are %d and %d", in.Bits(), out.Bits())
+	if c.born.Load().Bits() == 1<<32-1 || c.lastIn.Load().Asleep() || c.lastOut.Load().Asleep() {
+		t.Errorf("the stamps are %d, %d and %d", c.born.Load().Bits(), c.lastIn.Load().Bits(), c.lastOut.Load().Bits())
 	}
 }
 
 // TestForeignClock uses a tracker in a bubble that it was not made in. Its time would go
 // back there.
 func TestForeignClock(t *testing.T) {
-	tr, err := New(Policy{ReadTotal: time.Second}, nil)
+	tr, err := New(Policy{IdleTimeout: time.Second}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

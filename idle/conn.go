@@ -2,45 +2,42 @@ package idle
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 	"github.com/idlewheel/idlewheel/idle/internal/words"
+	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// A connection is a set of words. Activities write them and its shard reads them, without a lock.
+// A connection is a set of words. Activities write them and its shard reads them, without a lock. Most are
+// ticks. Waits and what is paid for are nanoseconds of the clock, in 64 bits.
 //
-//	word       means                                    written by
-//	in.stamp   the tick of the last input that was use  Touch, Received, Enter, Probe
-//	out.stamp  the same for output                      TouchOut, Sent, Enter, Probe, OnTimeout
-//	in.wait    when the wait to read began, or ended    AwaitRead, PauseRead, Enter, Probe, OnTimeout, SetPolicy
-//	out.wait   the same for writes                      AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout, SetPolicy
-//	in.paid    up to when waits to read are paid for    Received, AwaitRead, PauseRead, Enter, Probe, OnTimeout, SetPolicy
-//	out.paid   the same for writes                      Sent, BeatOut, AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout, SetPolicy
-//	beat       the tick of the last beat or answer      Beat, Enter, Probe; Touch and Received if pongIn is set
-//	pingSent   the tick of the last ping's output       Probe, BeatOut; TouchOut and Sent if pingOut is set
-//	pinged     the tick of the last ping                the shard, Enter, OnTimeout, SetPolicy
-//	began      the tick at which the phase began        Enter, OnTimeout
-//	born       the tick at which tracking began         Track
-//	told       the tick of the last OnDrain, or born    the shard
-//	state      flags, and the misses of the heartbeat   all of them
-//	phase      the limits that count                    Enter, SetPolicy
-//	placed     the tick for which it is in the wheel    the shard, and whoever brings a deadline forward
+//	word      means                                                written by
+//	lastIn    the tick of the last input                           Touch, Received, Probe
+//	lastOut   the tick of the last output                          TouchOut, Sent, Probe
+//	used      the tick of the last Use, Enter, or answer of        Use, Enter, OnTimeout
+//	          OnTimeout that counts as use
+//	unread    the tick at which a limit was put off last,          Probe
+//	          because input was unread
+//	in.at     when the wait to read began, with the lowest bit     AwaitRead, PauseRead, Enter, OnTimeout
+//	          set, or when it ended
+//	out.at    the same for writes                                  AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout
+//	in.paid   up to when waits to read are paid for by bytes and   Received, AwaitRead, Enter, OnTimeout
+//	          pauses; only with MinReadRate
+//	out.paid  the same for writes and MinWriteRate                 Sent, AwaitWrite, RestartWrite, Enter, Probe, OnTimeout
+//	beat      the tick of the last beat                            Beat, Enter, OnTimeout
+//	pinged    the tick of the last ping                            the shard, Enter, OnTimeout
+//	began     the tick at which the phase began                    Enter, OnTimeout
+//	born      the tick at which tracking began                     Track
+//	told      the tick of the last OnDrain, or born                the shard
+//	placed    the tick for which it is in the wheel                the shard, and whoever brings a deadline forward
+//	state     flags, and the misses of the heartbeat               all of them
+//	phase     the limits that count                                Enter
 //
-// A writer stores what makes a deadline later before what makes it count:
-//
-//	method     stores                                   and then
-//	Touch      in.stamp                                 state: clears granted
-//	Received   in.stamp                                 in.paid
-//	Beat       beat                                     state: clears granted
-//	AwaitRead  in.paid: pays for the pause              in.wait, and placed if that is too late
-//	PauseRead  in.wait                                  in.paid: takes off a part of a tick
-//	Enter      began, paid, stamp and wait of both      beat, pinged, state, then phase, then placed
-//	a ping     pinged                                   state: sets unanswered, then placed
-//
-// The shard loads in the opposite order (entry.snapshot). So at worst it computes a deadline that
-// was true a moment ago, never one that is too early. Package internal/model tries all
-// interleavings.
+// A writer stores what makes a deadline later before what makes it count: AwaitRead stores in.paid before
+// in.at, Enter all words before the phase, and a ping stores pinged before the flag unanswered. The shard
+// loads in the opposite order (Conn.snapshot). So at worst it computes a deadline that was true a
+// moment ago, never one that is too early. Package internal/model tries all interleavings.
 //
 // A Conn is for one connection. Its state is 0 before it is tracked, entering while Track
 // decides, then live, and at last over. It is 0 again only if Track has failed. One swap of
@@ -49,33 +46,38 @@ import (
 //
 //	flag        means                                        set by                 cleared by
 //	entering    Track may still refuse it                    Track                  Track
-//	dismissed   End was called                               End                    nothing
 //	live        tracked, and without an outcome yet          Track                  Stop, and what ends it
 //	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
 //	            (see Deliver), or it has been
 //	expired     timed out, and not closed by its owner yet   what ends it           Stop; before Reap
 //	over        not tracked any more                         Stop, Close, Reap      nothing
 //	asking      OnTimeout is running, and the connection is  the pass               the end of OnTimeout
-//	            not in the wheel
-//	telling     OnDrain is running                           MaxAge, Drain          the end of OnDrain
+//	            only in the wheel for a drain's ForceAfter
+//	telling     OnDrain is running                           the pass               the end of OnDrain
 //	pinging     Ping is running                              the pass               the end of Ping
-//	pingOut     the next output is taken for a ping          the start of Ping      that output, the end of Ping
-//	pongIn      the next input is taken for the answer       the start of Ping      that input, Enter, a Ping that fails
-//	unanswered  a ping waits for an answer, unless there     a ping                 Enter, OnTimeout, SetPolicy
+//	unanswered  a ping waits for an answer, unless there     a ping                 Enter, OnTimeout
 //	            was input since
-//	granted     unread input has averted a timeout, and may  Probe                  an activity, Enter, OnTimeout
-//	            not do so again
-//	overdueIn   a read has begun to wait after all its       AwaitRead              Enter, Deliver, SetPolicy, AwaitRead
-//	            waits together had passed their limit
-//	overdueOut  the same for a write                         AwaitWrite             Enter, SetPolicy, AwaitWrite
 //	evicting    an eviction of it is under way               a Capacity             the pass, if it is in use
-//	keptIn      OnTimeout has kept it for a ReadTimeout      OnTimeout              ResumeRead, SuspendRead
-//	            while no read waited, maybe between a
-//	            SuspendRead and its ResumeRead
-//	keptOut     the same for WriteTimeout                    OnTimeout              ResumeWrite, SuspendWrite
+//	dismissed   End was called                               End                    nothing
+const (
+	live = 1 << iota
+	ending
+	expired
+	over
+	asking
+	telling
+	pinging
+	unanswered
+	evicting
+	entering
+	dismissed
+
+	missUnit = 1 << 16
+	missMask = 0x7f * missUnit
+)
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
-// it. It has 128 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
+// it. It has 136 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
 // connection's own type, and do not copy it. The zero value is ready for [Tracker.Track] or
 // [Shard.Track]. Until that has returned, call no other method. A Conn is tracked
 // once: to track a connection again, use a new one.
@@ -87,166 +89,254 @@ import (
 // and a reader, a writer and others may run at the same time. On a loop-driven
 // [Shard], all methods must be called on its loop.
 type Conn struct {
-	shard *Shard // shard and the words of entry are one cache line, all that Touch, TouchOut and Beat need
-	entry
+	// What an activity needs is one cache line.
+	shard                         *Shard
+	phase                         words.Pointer[Phase]
+	in, out                       flow
+	lastIn, lastOut, used, placed tickWord
+
+	unread, beat, pinged, began, born, told tickWord
+
+	state state
+	index uint32 // in connSet.all
+	timer wheel.Timer
 	owner any
 	hooks *Hooks
 }
 
-// A word is a [clock.AtomicStamp] in the fast path of an activity. With AtomicStamp.Load
-// that would not be inlined.
+// A flow is one direction of a connection. One goroutine at a time reports on it. Conn.start knows its layout.
+type flow struct {
+	at   words.Int64 // when the wait began, with the lowest bit set, or when it ended
+	paid words.Int64 // up to when waits are paid for, in phases with a minimum rate
+}
+
+const waiting = 1 // the lowest bit of flow.at
+
+// waits reports whether there is a wait.
+func (f *flow) waits() bool { return f.at.Load()&waiting != 0 }
+
+// A tickWord is a tick in 32 bits; see [clock.Stamp].
+type tickWord = clock.AtomicStamp
+
+// A word is a tickWord in the fast path of an activity. With its method Load that would not be inlined.
 type word = words.Uint32
 
 // Touch reports that something has arrived. Any number of goroutines may call it at once.
 func (c *Conn) Touch() {
-	if (*word)(&c.shard.now).Load() != (*word)(&c.in.stamp).Load() {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.lastIn).Load() {
 		c.touchSlow()
-	}
-}
-
-// touchSlow is the slow path of Touch. It must not be inlined, so that Touch can
-// be (.ci/run checks that).
-//
-//go:noinline
-func (c *Conn) touchSlow() { c.shard.restamp(c, c.shard.stamp(), &c.in.stamp, &c.beat, pongIn) }
-
-// Received reports that n bytes have arrived. If n is zero or negative, it's the same as
-// [Conn.Touch].
-func (c *Conn) Received(n int) {
-	c.Touch()
-	if p := c.phase.Load(); p.in.perByte != 0 {
-		c.shard.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.last(&c.in)))
-		c.checkPaid(&c.in, p)
 	}
 }
 
 // TouchOut reports that something has been sent. It's for bytes that needn't be counted, such as
 // those whose number a [SocketState] will report. Any number of goroutines may call it at once.
 func (c *Conn) TouchOut() {
-	if (*word)(&c.shard.now).Load() != (*word)(&c.out.stamp).Load() {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.lastOut).Load() {
 		c.touchOutSlow()
 	}
 }
 
+// Use reports that the connection is used, such as by a message. With Policy.ExplicitUse only that counts
+// as use, and otherwise every byte does too. Any number of goroutines may call it at once.
+func (c *Conn) Use() {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.used).Load() {
+		c.useSlow()
+	}
+}
+
+// Beat reports a beat of a passive [Heartbeat]. It isn't use. Any number of goroutines may call it at once.
+func (c *Conn) Beat() {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.beat).Load() {
+		c.beatSlow()
+	}
+}
+
+// The slow paths run once a tick for each word, and for each activity while the clock sleeps. They must not be inlined, and take no
+// argument, so that Touch and the others can be (.ci/run checks that).
+
 //go:noinline
-func (c *Conn) touchOutSlow() {
-	c.shard.restamp(c, c.shard.stamp(), &c.out.stamp, &c.pingSent, pingOut)
+func (c *Conn) touchSlow() { c.restamp(&c.lastIn) }
+
+//go:noinline
+func (c *Conn) touchOutSlow() { c.restamp(&c.lastOut) }
+
+//go:noinline
+func (c *Conn) useSlow() { c.restamp(&c.used) }
+
+//go:noinline
+func (c *Conn) beatSlow() { c.restamp(&c.beat) }
+
+// restamp stores the current tick in w.
+func (c *Conn) restamp(w *tickWord) {
+	s := c.shard
+	if now := s.stamp(); s.loop {
+		w.Store(now) // on a loop nobody else can have stored a later one
+	} else {
+		w.Raise(now)
+	}
+	if n := s.slowPaths.Load(); n < clock.FewSlowPaths {
+		s.slowPaths.Store(n + 1)
+	}
+}
+
+// Received reports that n bytes have arrived. If n is zero or negative, it's the same as
+// [Conn.Touch].
+func (c *Conn) Received(n int) {
+	c.Touch()
+	if l := c.limits(); l.in.rate > 0 {
+		c.pay(&c.in, &l.in, n)
+	}
 }
 
 // Sent reports that n bytes have been sent, which means handed to the kernel. If n is zero or
 // negative, it's the same as [Conn.TouchOut].
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
-	c.paySent(n)
-}
-
-// paySent moves out.paid forward for n bytes that were sent.
-func (c *Conn) paySent(n int) {
-	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
-		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.last(&c.out)))
-		c.checkPaid(&c.out, p)
+	if l := c.limits(); l.out.rate > 0 {
+		c.pay(&c.out, &l.out, n)
 	}
 }
 
-// checkPaid is called after bytes have moved paid forward under the phase was. If another phase
-// was entered meanwhile, that may have happened after its account had begun:
-//
-//	reader: loads the phase
-//	Enter:  stores paid, and then another phase
-//	reader: pays at the price of the old phase
-//
-// So everything beyond the current time is taken back. If the reader pays after Enter has
-// stored paid and before it stores the phase, settle in Enter takes it back.
-func (c *Conn) checkPaid(f *flow, was *Phase) {
-	is := c.phase.Load()
-	if is != was && (is.first != was.first || !is.direction(f == &c.out).continues(was.direction(f == &c.out))) {
-		f.limitTo(c.shard.clock.Instant())
+// pay moves f.paid forward by what n bytes pay for, but not farther than mostCredit from now. A pause hasn't been
+// paid for yet, so during one that counts from its start.
+func (c *Conn) pay(f *flow, d *direction, n int) {
+	worth := d.worth(n)
+	for {
+		from, had := f.at.Load(), f.paid.Load()
+		if from&waiting != 0 {
+			from = c.shard.clock.Start(c.shard.stamp())
+		}
+		next := min(max(had, d.from)+worth, max(from, d.from)+int64(mostCredit))
+		if next <= had || f.paid.CompareAndSwap(had, next) {
+			return
+		}
 	}
 }
 
 // AwaitRead reports that the server waits for bytes from the peer, until [Conn.PauseRead].
-// Meanwhile ReadTimeout, ReadTotal and MinReadRate count. It has no effect if the server waits
-// already, which it does when tracking begins. In a phase with ReadTotal or MinReadRate,
+// Meanwhile ReadTimeout and MinReadRate count. It has no effect if the server waits
+// already, which it does when tracking begins. In a phase with MinReadRate,
 // AwaitRead and PauseRead read the real clock, so that even the shortest waits count exactly.
-func (c *Conn) AwaitRead() { c.await(&c.in) }
+//
+// A read that fails at its user's own deadline need not be reported as a pause. Then the wait goes on until the
+// next read that succeeds, so a loop with a short deadline doesn't escape ReadTimeout.
+func (c *Conn) AwaitRead() {
+	if !c.in.waits() {
+		c.await(&c.in, &c.limits().in)
+	}
+}
 
-// PauseRead reports that the server doesn't wait for the peer. ReadTimeout, ReadTotal and
-// MinReadRate stop counting.
-func (c *Conn) PauseRead() { c.pause(&c.in) }
+// PauseRead reports that the server doesn't wait for the peer. ReadTimeout and MinReadRate stop counting.
+func (c *Conn) PauseRead() { c.pause(&c.in, &c.limits().in) }
 
 // AwaitWrite reports that bytes are waiting to be sent, until [Conn.PauseWrite].
 // Meanwhile WriteTimeout and MinWriteRate count. It has no effect if bytes are
 // already waiting. In a phase with MinWriteRate, AwaitWrite and PauseWrite read
 // the real clock.
-func (c *Conn) AwaitWrite() { c.await(&c.out) }
+func (c *Conn) AwaitWrite() {
+	if !c.out.waits() {
+		c.await(&c.out, &c.limits().out)
+	}
+}
 
 // PauseWrite reports that no bytes are waiting to be sent. That's also the state when tracking
 // begins.
-func (c *Conn) PauseWrite() { c.pause(&c.out) }
+func (c *Conn) PauseWrite() { c.pause(&c.out, &c.limits().out) }
 
 // RestartWrite reports that a write starts to wait now, even if a wait was reported before. It
 // also restarts MinWriteRate, so bytes that were sent before don't count. It's for the first
 // write of a response, and for owners that don't learn when a write starts to wait. Such an owner
 // never calls PauseWrite. Instead, its [SocketState] sets NotWriting when nothing is waiting.
 func (c *Conn) RestartWrite() {
-	c.AwaitWrite()
-	d := c.direction(&c.out)
-	stamp, at := c.shard.instant(d.counted != 0)
-	c.out.rewait(stamp)
-	c.out.paid.Store(at)
-	c.state.drop(overdueOut)                  // AwaitWrite may have found the old account used up
-	c.shard.hasten(c, stamp.Bits()+d.soonest) // it may have been paid for in advance
+	d := &c.limits().out
+	stamp, now := c.shard.instant(d.rate > 0)
+	c.out.paid.Store(now)
+	c.out.at.Store(now | waiting)
+	c.shard.hasten(c, stamp.Bits()+c.limits().out.soonest)
 }
 
-// await starts a wait on f, and moves the connection to an earlier place in the
-// wheel if the wait's deadline needs that. A phase may be entered at the same
-// time:
+// await starts a wait on f, unless there is one. In a phase with a minimum rate it first pays for the pause.
+// Another goroutine may enter a phase meanwhile:
 //
-//	reader: stores the wait, then loads the phase
+//	reader: stores the wait, then loads the limits
 //	Enter:  loads the wait, then stores the phase
 //
-// So Enter restarts the wait, or the reader sees the new phase.
-func (c *Conn) await(f *flow) {
-	if f.waits() {
-		return
-	}
-	stamp, at := c.shard.instant(c.direction(f).counted != 0)
-	c.startWait(f, stamp, at)
-}
-
-// startWait is await for a wait that counts from the given stamp, at the instant at. It reports
-// whether there was no wait before.
-//
-// Whether the wait is overdue is decided twice, because another account may begin meanwhile:
-//
-//	reader: loads paid, and finds that the wait begins beyond the limit
-//	Enter:  stores paid, clears overdueIn, and stores the phase
-//	reader: sets overdueIn, loads paid again, and clears overdueIn
-func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
-	if !f.await(stamp, at) {
-		return false
-	}
-	d := c.direction(f)
-	c.shard.hasten(c, stamp.Bits()+d.soonest)
-	if d.counted != 0 { // earlier waits may have used up part of it
-		deadline := f.deadline(d)
-		if int32(at.Bits()-deadline) > 0 { // not stamp: a wait that is resumed counts from earlier
-			flag := c.overdue(f)
-			if c.state.Or(flag)&flag == 0 && int32(at.Bits()-f.deadline(d)) <= 0 {
-				c.state.drop(flag)
+// So Enter restarts the wait, or the reader sees the new phase. If Enter comes between the payment and the
+// wait, the account of the new phase begins with a pause that has been paid for too much.
+func (c *Conn) await(f *flow, d *direction) {
+	for {
+		was := f.at.Load()
+		if was&waiting != 0 {
+			return
+		}
+		stamp, now := c.shard.instant(d.rate > 0)
+		if d.rate > 0 {
+			had := f.paid.Load()
+			pause := max(now-max(was, d.from), 0)
+			if !f.paid.CompareAndSwap(had, max(had, d.from)+pause) {
+				continue
 			}
 		}
-		c.shard.hasten(c, deadline)
+		if f.at.CompareAndSwap(was, now|waiting) {
+			had := d.rate
+			if d = c.direction(f); had == 0 && d.rate > 0 { // SetPolicy came before the wait, and the pause isn't paid for
+				c.letOff(f)
+			}
+			c.shard.hasten(c, stamp.Bits()+d.soonest)
+			if d.rate > 0 { // earlier waits may have used up part of it
+				c.shard.hasten(c, uint32(d.due(f.paid.Load())))
+			}
+			return
+		}
 	}
-	return true
 }
 
-// pause ends the wait on f, if there is one. It returns f.wait as it was before.
-func (c *Conn) pause(f *flow) (was uint32) {
-	if was = f.wait.Load(); was&waiting != 0 {
-		was = f.pause(c.shard.instant(c.direction(f).counted != 0))
+// pause ends the wait on f, if there is one.
+func (c *Conn) pause(f *flow, d *direction) {
+	for was := f.at.Load(); was&waiting != 0; was = f.at.Load() {
+		_, now := c.shard.instant(d.rate > 0)
+		if f.at.CompareAndSwap(was, now&^waiting) {
+			return
+		}
 	}
-	return was
+}
+
+// restart lets all limits of f count from now. A pause goes on from there.
+func (f *flow) restart(d *direction, now int64) {
+	if d.rate > 0 {
+		f.paid.Store(now)
+	}
+	f.rewait(now, d.rate > 0)
+}
+
+// rewait moves the beginning of the current wait forward to now, and that of a pause if pauses count.
+func (f *flow) rewait(now int64, pauses bool) {
+	for was := f.at.Load(); was < now && (was&waiting != 0 || pauses); was = f.at.Load() {
+		if f.at.CompareAndSwap(was, now&^waiting|was&waiting) {
+			return
+		}
+	}
+}
+
+// letOff pays for all time up to now, or in a pause up to its beginning: its end pays for the rest. What bytes have paid in
+// advance stays. The beginning of the pause is moved by a trifle, so that a wait that is about to begin pays again:
+//
+//	reader: pays for the pause
+//	pass:   loads paid, moves the pause, and pays for what was waited before
+//	reader: finds that the pause was moved
+//
+// The clock is read after paid is loaded, so that it isn't behind the one that a reader has paid by.
+func (c *Conn) letOff(f *flow) {
+	for {
+		had, at := f.paid.Load(), f.at.Load()
+		to := at + 2 // the lowest bit stays clear
+		if at&waiting != 0 {
+			to = int64(c.shard.clock.Elapsed())
+		}
+		if had >= to || (at&waiting != 0 || f.at.CompareAndSwap(at, to)) && f.paid.CompareAndSwap(had, to) {
+			return
+		}
+	}
 }
 
 // Deliver decides whether the application gets bytes that have just been read. If it returns
@@ -255,17 +345,14 @@ func (c *Conn) pause(f *flow) (was uint32) {
 //
 // Call Deliver after the read has been reported, by [Conn.Received] and [Conn.PauseRead], and
 // before the application gets the bytes. Then a connection whose bytes were delivered isn't ended
-// by ReadTimeout, ReadTotal or MinReadRate until it waits again. An active Heartbeat counts from
-// the report. So does IdleTimeout, except with the first bytes after a ping: they are taken for
-// its answer, see [Heartbeat]. To an eviction or a Drain, the connection is busy until it
+// by ReadTimeout or MinReadRate until it waits again. An active Heartbeat and IdleTimeout count from
+// the report. To an eviction or a Drain, the connection is busy until it
 // waits again. [Conn.End], the ForceAfter of a Drain, and limits that input doesn't move, such as
 // PhaseTimeout and MaxAge, may end it at any time.
 //
 // Deliver returns true for a connection that isn't tracked. Like other methods about reading, it
 // must not be called by two goroutines at once.
-func (c *Conn) Deliver() bool {
-	return c.state.Load()&(ending|overdueIn) == 0 || c.deliverSlow()
-}
+func (c *Conn) Deliver() bool { return c.state.Load()&ending == 0 || c.deliverSlow() }
 
 // deliverSlow decides by one swap whether the reader or the end was first:
 //
@@ -274,111 +361,50 @@ func (c *Conn) Deliver() bool {
 //
 // So the pass sees the report, or the reader sees ending here and clears it, or it sees
 // that the connection has ended.
-//
-// The bytes are delivered, so a wait that began beyond a limit on all waits must not end the
-// connection in the pause that follows. Therefore overdueIn is cleared too.
 func (c *Conn) deliverSlow() bool {
 	for {
 		was := c.state.Load()
 		if was&live == 0 {
 			return was&ending == 0 // else the owner has closed it
 		}
-		if c.state.CompareAndSwap(was, was&^(ending|overdueIn)) {
+		if c.state.CompareAndSwap(was, was&^ending) {
 			return true
 		}
 	}
 }
 
-// Beat reports input that only shows that the peer is alive: a beat of a passive [Heartbeat], or
-// the answer to a ping. Unlike [Conn.Touch], it doesn't count as use of the connection, so it
-// doesn't restart IdleTimeout. An active Heartbeat doesn't need it, because any input answers a
-// ping. Any number of goroutines may call it at once.
-//
-// If the same bytes are also reported with Touch or [Conn.Received], they count as use. Adapters
-// that report each read, such as idlenet, do that, because they don't know what the bytes mean.
-func (c *Conn) Beat() {
-	if (*word)(&c.shard.now).Load() != (*word)(&c.beat).Load() {
-		c.beatSlow()
-	}
-}
-
-// beatSlow is the slow path of Beat. It is taken once a tick, or by each Beat while the
-// clock sleeps.
-//
-//go:noinline
-func (c *Conn) beatSlow() { c.shard.restamp(c, c.shard.stamp(), &c.beat, &c.beat, pongIn) }
-
-// BeatOut reports that n bytes have been sent that only keep the connection alive, such as the
-// answer to the peer's ping. Unlike [Conn.Sent], it doesn't count as use of the connection, so it
-// doesn't restart IdleTimeout. For the limits of writing it's the same as Sent.
-func (c *Conn) BeatOut(n int) {
-	if s := c.shard; s.now.Load() != c.pingSent.Load() {
-		s.restamp(c, s.stamp(), &c.pingSent, &c.pingSent, pingOut)
-	}
-	c.paySent(n)
-}
-
-// Enter puts the connection in phase p. All limits except MaxAge start over. Bytes that another
+// Enter puts the connection in phase p. All limits except MaxAge start over. What another
 // goroutine reports meanwhile may count for the previous phase. Enter panics if p is nil, if p
 // was not made by the connection's tracker, and if p has an active Heartbeat and the [Hooks] have
 // no Ping. It may be called from any goroutine; on a loop-driven shard, call it on the loop.
 func (c *Conn) Enter(p *Phase) {
 	c.mustFit(p)
-	if left := c.phase.Load(); left != left.latest() { // else a grace could go on by an age that is replaced
-		c.follow(c.shard.clock)
-	}
-	version := p.latest()
-	now := c.enter(version)
-	for version != p.latest() { // replaced meanwhile, and the visit may have been here already
-		version = p.latest()
-		now = c.enter(version)
-	}
-	p = version
-	c.shard.hasten(c, now.Bits()+p.soonest)
-	if p.aged { // counts from long before
-		m := clock.Moment{Now: c.shard.clock.Recent()}
-		snap := c.snapshot(m)
-		c.shard.hasten(c, uint32(deadlines.Next(&snap, p.limits).At))
-	}
-}
-
-// enter puts c under p as it is, and returns the stamp at which its limits begin.
-func (c *Conn) enter(p *Phase) (now clock.Stamp) {
-	now = c.shard.stamp()
-	c.begin(p, now)
-	for later := c.shard.stamp(); later != now; later = c.shard.stamp() { // a wait may have started in the new tick
-		now = later
-		c.begin(p, now)
-	}
+	s := c.shard
+	stamp := c.begin(p.limits())
 	c.phase.Store(p)
-	c.in.settle(now, c.shard.clock.Instant)
-	c.out.settle(now, c.shard.clock.Instant)
-	return now
-}
-
-// begin starts all limits of p except MaxAge at the given stamp. The caller must store the phase
-// afterwards.
-func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
-	c.began.Raise(stamp) // before the flows, see resume
-	c.beginFlow(&c.in, p.in.counted != 0, stamp)
-	c.beginFlow(&c.out, p.out.counted != 0, stamp)
-	c.beat.Raise(stamp)
-	c.pinged.Raise(stamp) // after in.stamp: a snapshot with this ping must not have older input
-	c.state.drop(unanswered | pongIn | granted | overdueIn | overdueOut | missMask)
-}
-
-// beginFlow starts all limits of a flow. If the phase limits waits in total, a
-// wait under way counts from the current instant. A pause under way counts from
-// the start of its tick, as all pauses do.
-func (c *Conn) beginFlow(f *flow, counted bool, stamp clock.Stamp) {
-	begun, at := stamp, stamp.Start()
-	if counted {
-		begun, at = c.shard.instant(true)
-		if !f.waits() {
-			at = begun.Start()
-		}
+	l := p.limits() // after the phase is stored: if they are replaced meanwhile, the visit has been here before
+	s.hasten(c, stamp.Bits()+l.soonest)
+	if l.maxAge > 0 { // counts from long before
+		m := clock.Moment{Now: s.clock.Recent()}
+		snap := c.snapshot(m)
+		s.hasten(c, uint32(l.next(&snap).at))
 	}
-	f.begin(stamp, begun, at)
+}
+
+// begin starts all limits of l except MaxAge, and returns the tick from which they count. The caller must store
+// the phase afterwards.
+func (c *Conn) begin(l *limits) (stamp clock.Stamp) {
+	stamp, now := c.shard.instant(l.in.rate > 0 || l.out.rate > 0)
+	c.began.Raise(stamp)
+	c.used.Raise(stamp)
+	c.in.restart(&l.in, now)
+	c.out.restart(&l.out, now)
+	if l.beats > 0 {
+		c.beat.Raise(stamp)
+		c.pinged.Raise(stamp)
+		c.state.drop(unanswered | missMask)
+	}
+	return stamp
 }
 
 // mustFit panics if c cannot enter p.
@@ -386,7 +412,7 @@ func (c *Conn) mustFit(p *Phase) {
 	if p == nil {
 		panic("idle: Enter(nil); did Phase return an error?")
 	}
-	if p.clock != c.shard.clock {
+	if p.tracker != c.shard.tracker {
 		panic("idle: Enter with a phase of another tracker; make it with Phase of the one that tracks the connection")
 	}
 	if err := c.hooks.Check(p.Policy()); err != nil {
@@ -431,12 +457,167 @@ func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 // Ending reports whether the connection has timed out and is not closed yet.
 func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 
-// Idle returns how long ago a tracked connection was last used, in either direction. Pings
-// and their answers don't count, see [Heartbeat]. An OnTimeout that keeps a connection despite its
-// IdleTimeout counts as use. The result may be up to two ticks too short.
+// Idle returns how long ago a tracked connection was last used: by a byte in either direction, or, with
+// Policy.ExplicitUse, by [Conn.Use]. Entering a phase counts as use, and so does a SetPolicy that makes use explicit, and an
+// OnTimeout that keeps a connection despite its IdleTimeout. The result may be up to two ticks too short.
 func (c *Conn) Idle() time.Duration { return c.shard.clock.Moment().Since(c.lastUse()) }
 
 // Age returns how long a connection has been tracked. The result may be up to two ticks too
 // short. It is exact up to 2²⁹ ticks, which are 62 days with a tick of 10 ms. For an older
 // connection, the result is from 2²⁹ to 1.5 × 2²⁹ ticks.
 func (c *Conn) Age() time.Duration { return c.shard.clock.Moment().Since(c.born.Load()) }
+
+// limits returns the limits in force.
+func (c *Conn) limits() *limits { return c.phase.Load().limits() }
+
+// direction returns the part of the limits in force that concerns f.
+func (c *Conn) direction(f *flow) *direction {
+	l := c.limits()
+	if f == &c.out {
+		return &l.out
+	}
+	return &l.in
+}
+
+// lastUse returns the tick of the last use.
+func (c *Conn) lastUse() clock.Stamp {
+	used, l := c.used.Load(), c.limits()
+	switch {
+	case !l.policy.ExplicitUse:
+		return used.Later(c.lastIn.Load()).Later(c.lastOut.Load())
+	case l.used > 0: // Use counts from there, because every byte did before
+		return used.Later(clock.StampOf(l.used))
+	}
+	return used
+}
+
+// hasUnread reports whether input was unread when a limit passed, and nothing has been read since.
+func (c *Conn) hasUnread() bool {
+	return c.unread.Load().Sub(c.lastIn.Load().Later(c.began.Load())) > 0
+}
+
+// isBusy reports whether c is in the middle of something: it's in a phase that says so, its owner
+// doesn't wait for input, or its owner is being asked to finish. isInUse also considers unread
+// and unsent bytes.
+func (c *Conn) isBusy() bool {
+	return c.limits().policy.NoInterrupt || !c.in.waits() || c.state.Load()&telling != 0
+}
+
+// start sets all words of a connection at the start of tracking: a read is
+// waiting, a write is not. Nobody else can see them yet, so these are plain stores: ten atomic ones take longer than the rest
+// of Track.
+func (c *Conn) start(s *Shard, l *limits) (stamp clock.Stamp) {
+	stamp, now := s.instant(l.in.rate > 0 || l.out.rate > 0)
+	for _, w := range [...]*tickWord{&c.lastIn, &c.lastOut, &c.used, &c.unread, &c.beat, &c.pinged, &c.began, &c.born, &c.told} {
+		*(*uint32)(unsafe.Pointer(w)) = stamp.Bits()
+	}
+	*(*[2]int64)(unsafe.Pointer(&c.in)) = [2]int64{now | waiting, now}
+	*(*[2]int64)(unsafe.Pointer(&c.out)) = [2]int64{now &^ waiting, now}
+	return stamp
+}
+
+// refresh moves old ticks forward, so that their age does not overflow. None is older than born.
+func (c *Conn) refresh(now int64) {
+	oldest := clock.StampOf(now - 2*clock.MaxTicks)
+	if c.born.Load().Sub(oldest) > 0 {
+		return
+	}
+	for _, w := range [...]*tickWord{&c.lastIn, &c.lastOut, &c.used, &c.unread, &c.beat, &c.pinged, &c.began, &c.born, &c.told} {
+		w.Raise(oldest)
+	}
+}
+
+// seed returns a number that differs between connections.
+func (c *Conn) seed() uint32 { return uint32(uintptr(unsafe.Pointer(c)) >> 4) }
+
+// snapshot loads the words of a connection at the moment m, in the order that is explained above. The limits must
+// have been loaded before. Shard.look adds what a drain does.
+func (c *Conn) snapshot(m clock.Moment) (s snapshot) {
+	s.Moment = m
+	st := c.state.Load()
+	s.unanswered, s.misses = st&unanswered != 0, misses(st)
+	s.seed = c.seed()
+	in, out := c.in.at.Load(), c.out.at.Load()
+	s.pinged = m.Tick(c.pinged.Load())
+	s.lastIn, s.lastOut = m.Tick(c.lastIn.Load()), m.Tick(c.lastOut.Load())
+	s.used, s.unread = m.Tick(c.used.Load()), m.Tick(c.unread.Load())
+	s.in, s.out = flowState{in, c.in.paid.Load()}, flowState{out, c.out.paid.Load()}
+	s.began, s.beat = m.Tick(c.began.Load()), m.Tick(c.beat.Load())
+	s.born, s.told = m.Tick(c.born.Load()), m.Tick(c.told.Load())
+	return s
+}
+
+// keep restarts the clock of the limit that OnTimeout was asked about, and no other.
+func (c *Conn) keep(by Reason, stamp clock.Stamp, now int64) {
+	switch by {
+	case ReasonIdle:
+		c.used.Raise(stamp)
+	case ReasonRead:
+		c.in.rewait(now, false)
+	case ReasonWrite:
+		c.out.rewait(now, false)
+	case ReasonMinReadRate:
+		c.letOff(&c.in)
+	case ReasonMinWriteRate:
+		c.letOff(&c.out)
+	case ReasonHeartbeat:
+		c.beat.Raise(stamp)
+		c.pinged.Raise(stamp)
+		c.state.drop(unanswered | missMask)
+	case ReasonPhase:
+		c.began.Raise(stamp)
+	}
+}
+
+// state is the state of a connection: flags, and above them the misses of the heartbeat.
+type state struct{ words.Uint32 }
+
+// misses returns the number of misses in a state.
+func misses(s uint32) int { return int(s & missMask / missUnit) }
+
+// start begins Track. It returns false if that has begun before.
+func (s *state) start() bool { return s.CompareAndSwap(0, entering) }
+
+// drop clears some bits. It reports whether any was set. Usually none is, and that costs a load.
+func (s *state) drop(bits uint32) bool { return s.Load()&bits != 0 && s.And(^bits)&bits != 0 }
+
+// change replaces the state by what next returns for it, unless ok is false. It returns the
+// state before, and ok.
+func (s *state) change(next func(was uint32) (is uint32, ok bool)) (was uint32, ok bool) {
+	for {
+		was = s.Load()
+		is, ok := next(was)
+		if !ok || is == was || s.CompareAndSwap(was, is) {
+			return was, ok
+		}
+	}
+}
+
+// end ends the tracking and returns the state before. ok is false if it has already ended,
+// or not begun.
+func (s *state) end() (was uint32, ok bool) {
+	return s.change(func(was uint32) (uint32, bool) {
+		is := uint32(over)
+		if was&expired != 0 {
+			is |= ending // bytes come too late, forever
+		}
+		return is, was&(live|expired) != 0
+	})
+}
+
+// move sets and clears bits if all bits in need are set, and no bit in set is. It reports
+// whether it did.
+func (s *state) move(need, set, clear uint32) bool {
+	_, ok := s.change(func(was uint32) (uint32, bool) { return was&^clear | set, was&(need|set) == need })
+	return ok
+}
+
+// finish replaces live by the bits in become, if all bits in need are set. It reports
+// whether it did.
+func (s *state) finish(need, become uint32) bool {
+	_, ok := s.change(func(was uint32) (uint32, bool) { return was&^live | become, was&need == need })
+	return ok
+}
+
+// spare clears ending, unless the connection has ended.
+func (s *state) spare() { s.move(live|ending, 0, ending) }

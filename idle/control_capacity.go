@@ -34,7 +34,7 @@ type Capacity struct {
 	// longer time than honest clients are silent, or an attacker can flush them out by opening
 	// connections. An attacker who opens connections all the time can hold all places until the
 	// attacker's own connections have been idle for MinIdle. Until then newcomers are refused.
-	// If pings count as use (Heartbeat.CountsAsUse), MinIdle must be less than their Interval.
+	// If pings count as use (see Policy.ExplicitUse), MinIdle must be less than their Interval.
 	MinIdle time.Duration
 
 	// Exempt lists phases whose connections aren't evicted. Nor are busy ones; see [Tracker.Drain].
@@ -46,7 +46,7 @@ func (c *Capacity) validate(t *Tracker) error {
 		return fmt.Errorf("idle: Capacity.MaxConns is %d; use 0 for no limit", c.MaxConns)
 	}
 	for i, p := range c.Exempt {
-		if p == nil || p.clock != t.clock {
+		if p == nil || p.tracker != t {
 			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
 		}
 	}
@@ -56,8 +56,8 @@ func (c *Capacity) validate(t *Tracker) error {
 // suits returns an error if c could evict no connection that begins with the policy p. c may be nil.
 func (c *Capacity) suits(t *Tracker, p Policy) error {
 	h := p.Heartbeat
-	if c != nil && h.CountsAsUse && c.MinIdle >= h.Interval && !t.opts.PhasesOnly && !slices.Contains(c.Exempt, t.phase) {
-		return fmt.Errorf("idle: Capacity.MinIdle is %v, but connections are pinged every %v, and Heartbeat.CountsAsUse is set, so none would be evicted; use less than the Interval, or don't set CountsAsUse", c.MinIdle, h.Interval)
+	if c != nil && p.pingsAreUse() && c.MinIdle >= h.Interval && !t.opts.PhasesOnly && !slices.Contains(c.Exempt, t.phase) {
+		return fmt.Errorf("idle: Capacity.MinIdle is %v, but connections are pinged every %v, and pings count as use, so none would be evicted; use less than the Interval, or set ExplicitUse", c.MinIdle, h.Interval)
 	}
 	return nil
 }
@@ -142,10 +142,6 @@ type room struct {
 	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
 	refused atomic.Uint64
 
-	_    [64]byte // each Track and Close writes open
-	open atomic.Int64
-	_    [56]byte
-
 	mu      sync.Mutex // guards what follows; locked before the tracker's, and that of a shard
 	pending int        // evictions that are under way by limit
 }
@@ -162,21 +158,16 @@ const (
 // slack is by how much the evictions that are under way may let connections exceed MaxConns.
 func (l *Capacity) slack() int { return 16 + l.MaxConns/100 }
 
-// admit takes a place. It fails if there is none, unless the connection is known.
-func (r *room) admit(known bool) error {
+// admit counts a newcomer of a shard. It fails if there is no place for it, unless the connection is known.
+func (r *room) admit(s *Shard, known bool) error {
 	l := r.limit.Load()
 	if l == nil || l.MaxConns == 0 || known {
-		r.open.Add(1)
+		s.counts.comers(known).Add(1)
 		return nil
-	}
-	for n := r.open.Load(); n < int64(l.MaxConns); n = r.open.Load() {
-		if r.open.CompareAndSwap(n, n+1) {
-			return nil
-		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	over := int(r.open.Load()) - l.MaxConns // without the newcomer
+	over := r.tracker.live() - l.MaxConns // without the newcomer
 	admits := over < l.slack()
 	if admits {
 		over++
@@ -190,19 +181,16 @@ func (r *room) admit(known bool) error {
 		r.refused.Add(1)
 		return ErrFull
 	}
-	r.open.Add(1)
+	s.counts.comers(known).Add(1)
 	return nil
 }
-
-// leave gives a place back.
-func (r *room) leave() { r.open.Add(-1) }
 
 // excess returns how many connections are too many for l, which may be nil.
 func (r *room) excess(l *Capacity) int {
 	if l == nil || l.MaxConns == 0 {
 		return 0
 	}
-	return max(int(r.open.Load())-l.MaxConns, 0)
+	return max(r.tracker.live()-l.MaxConns, 0)
 }
 
 // evict evicts the most idle connection of a sample, in the next pass of its shard. It returns false
@@ -221,6 +209,7 @@ func (r *room) evict(l *Capacity) bool {
 		if s.dismiss(c, dismissal{reason: ReasonEvict, still: true, last: last.Bits(), may: may}) == inUse {
 			c.state.drop(evicting)
 		}
+		// Only now, because otherwise a newcomer might find neither the place nor the eviction.
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.limit.Load() == l {
@@ -242,7 +231,7 @@ func (r *room) pick(l *Capacity, n, most int) (best *Conn, last clock.Stamp) {
 	m := r.tracker.clock.Moment()
 	bestInUse := false
 	r.look(n, most, func(c *Conn) {
-		used, inUse := c.lastUse(), c.state.Load()&granted != 0 || c.out.waits()
+		used, inUse := c.lastUse(), c.hasUnread() || c.out.waits()
 		better := best == nil || bestInUse && !inUse || bestInUse == inUse && used.Sub(last) < 0
 		if better && c.state.Load()&evicting == 0 && l.wants(c, m) {
 			best, last, bestInUse = c, used, inUse
@@ -254,7 +243,7 @@ func (r *room) pick(l *Capacity, n, most int) (best *Conn, last clock.Stamp) {
 // look calls f for about n connections at random, or for all if there are no more. It passes over loops
 // that have so many evictions to carry out. r.mu must be held.
 func (r *room) look(n, most int, f func(c *Conn)) {
-	open := max(int(r.open.Load()), 1)
+	open := max(r.tracker.live(), 1)
 	for s := range r.tracker.each {
 		if s.loop && s.evicting >= most {
 			continue
@@ -276,14 +265,8 @@ func (r *room) look(n, most int, f func(c *Conn)) {
 
 // wants reports whether c may be evicted.
 func (l *Capacity) wants(c *Conn, m clock.Moment) bool {
-	phase := c.phase.Load().first
-	for _, exempt := range l.Exempt {
-		if exempt.first == phase {
-			return false
-		}
-	}
 	st := c.state.Load()
-	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.Since(c.lastUse()) >= l.MinIdle
+	return !slices.Contains(l.Exempt, c.phase.Load()) && st&live != 0 && st&asking == 0 && !c.isBusy() && m.Since(c.lastUse()) >= l.MinIdle
 }
 
 // lower returns what a visit does that evicts about the most idle connections, until there are no more
@@ -296,7 +279,7 @@ func (r *room) lower(l *Capacity) func(s *Shard, some []*Conn) {
 	r.look(fairSample, math.MaxInt, func(c *Conn) { idle = append(idle, m.Since(c.lastUse())) })
 	slices.Sort(idle)
 	excess, least := r.excess(l), time.Duration(0)
-	if n := len(idle) * excess / max(int(r.open.Load()), 1) * 9 / 8; n < len(idle) { // rather too many, as the visit ends in time
+	if n := len(idle) * excess / max(r.tracker.live(), 1) * 9 / 8; n < len(idle) { // rather too many, as the visit ends in time
 		least = idle[len(idle)-1-n]
 	}
 	return func(s *Shard, some []*Conn) {

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // Drain says how [Tracker.Drain] ends all connections.
@@ -31,14 +31,12 @@ type Drain struct {
 
 // validate returns an error if a value in d is invalid.
 func (d *Drain) validate() error {
-	for _, f := range []field{
-		{"Duration", func(*Policy) time.Duration { return d.Duration }},
-		{"CloseDelay", func(*Policy) time.Duration { return d.CloseDelay }},
-		{"ForceAfter", func(*Policy) time.Duration { return d.ForceAfter }},
-	} {
-		if err := checkDuration("Drain."+f.name, f.value(nil)); err != nil {
-			return err
-		}
+	if err := cmp.Or(
+		checkDuration("Drain.Duration", d.Duration),
+		checkDuration("Drain.CloseDelay", d.CloseDelay),
+		checkDuration("Drain.ForceAfter", d.ForceAfter),
+	); err != nil {
+		return err
 	}
 	switch {
 	case 0 < d.ForceAfter && d.ForceAfter < d.Duration:
@@ -52,7 +50,7 @@ func (d *Drain) validate() error {
 // A Draining is a [Tracker.Drain] that is under way. Any goroutine may use it.
 type Draining struct {
 	tracker  *Tracker
-	terms    deadlines.Terms
+	grace    int64        // between OnDrain and the end, in ticks
 	from     int64        // the tick before the first turn
 	duration int64        // in ticks
 	force    int64        // the tick at which all are ended, or 0
@@ -98,7 +96,7 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 		return int64(min(n, clock.MaxTicks))
 	}
 	next := &Draining{
-		tracker: t, terms: deadlines.Terms{Limit: uint8(ReasonDrain), Grace: in(d.CloseDelay)},
+		tracker: t, grace: in(d.CloseDelay),
 		from: k.Now(), duration: in(d.Duration), done: make(chan struct{}),
 	}
 	if d.ForceAfter > 0 {
@@ -211,7 +209,7 @@ func (s *Shard) takeTurns(d *Draining, some []*Conn) {
 			q.turn[i] = q.next(c, q.turn[i], m)
 			switch {
 			case c.timer.Pending():
-				if at := s.next(c, m).At; int32(c.placed.Load()-uint32(at)) > 0 {
+				if at := s.next(c, m).at; int32(c.placed.Load().Bits()-uint32(at)) > 0 {
 					s.placeAt(c, at, m)
 				}
 			case c.state.Load()&asking != 0:
@@ -281,16 +279,16 @@ func (q *turns) remove(i int) {
 	q.turn, q.again = q.turn[:last], q.again[:last]
 }
 
-// drainOf returns what a drain does to c, if there is one. The lock must be held.
-func (s *Shard) drainOf(c *Conn) (of deadlines.Drain) {
+// turnOf returns what a drain does to c, if there is one. The lock must be held.
+func (s *Shard) turnOf(c *Conn) (of turn) {
 	d := s.tracker.draining.Load()
 	q := s.turnsOf(d)
 	if q == nil || !s.conns.has(c) {
 		return of
 	}
-	of = deadlines.Drain{Terms: &d.terms, Turn: q.turn[c.index], Again: q.again[c.index], Force: d.force}
-	if of.Turn <= 0 {
-		of.Turn = never
+	of = turn{at: q.turn[c.index], again: q.again[c.index], grace: d.grace, force: d.force}
+	if of.at <= 0 {
+		of.at = never
 	}
 	return of
 }
@@ -298,7 +296,7 @@ func (s *Shard) drainOf(c *Conn) (of deadlines.Drain) {
 // awaitForce puts c, whose OnTimeout is running, into the wheel, so that the ForceAfter of a drain is noticed. The
 // lock must be held.
 func (s *Shard) awaitForce(c *Conn) {
-	if force := s.drainOf(c).Force; force != 0 {
+	if force := s.turnOf(c).force; force != 0 {
 		s.schedule(c, force)
 	}
 }
@@ -315,7 +313,9 @@ const busyTicks = 5
 // depart ends c, whose grace in a drain is over. It returns true if c is in use. Then that is tried again
 // in a few ticks, and until then its limits count.
 func (s *Shard) depart(c *Conn, v decision) bool {
-	if s.dismiss(c, dismissal{reason: ReasonDrain, forced: s.isForced(v.Now)}) != inUse {
+	d := s.tracker.draining.Load()
+	may := func() bool { return s.tracker.draining.Load() == d } // it may be cancelled or replaced while Probe runs
+	if s.dismiss(c, dismissal{reason: ReasonDrain, forced: s.isForced(v.Now), may: may}) != inUse {
 		return false
 	}
 	s.lock.Lock()

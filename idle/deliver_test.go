@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -30,51 +29,6 @@ func TestDeliver(t *testing.T) {
 	})
 }
 
-// TestDeliverBeforeALateWrite delivers the end of a request late, because the loop was blocked.
-// Then the response begins to wait, on an account of writing that seems overdue until the
-// kernel is asked. ReadTotal must not end the connection in that time.
-func TestDeliverBeforeALateWrite(t *testing.T) {
-	p := Policy{ReadTotal: time.Second, MinWriteRate: Rate{1000, time.Second}}
-	inBubble(t, p, nil, true, func(r *rig) {
-		c := r.prober(func() SocketState { return SocketState{Unreported: 1 << 20} })
-		r.do(func() {
-			c.AwaitWrite()
-			time.Sleep(3 * time.Second)
-			c.Received(100)
-			c.PauseRead()
-			if !c.Deliver() {
-				r.Fatal("not delivered")
-			}
-			c.PauseWrite()
-			c.AwaitWrite()
-		})
-		r.lives(&c.peer, 5*time.Second)
-	})
-}
-
-// TestDeliverLetsNoWriteOff delivers input after a write has begun to wait beyond its limit.
-// The pause after that write is no excuse, as without the input.
-func TestDeliverLetsNoWriteOff(t *testing.T) {
-	inBubble(t, Policy{MinWriteRate: Rate{1000, time.Second}}, nil, true, func(r *rig) {
-		p := r.peer()
-		r.do(func() {
-			p.AwaitWrite()
-			time.Sleep(3 * time.Second)
-			p.PauseWrite()
-			p.AwaitWrite()
-			p.PauseWrite()
-			p.PauseRead()
-			if !p.Deliver() {
-				r.Error("not delivered")
-			}
-		})
-		r.wait(time.Second)
-		if len(p.expired) != 1 || p.expired[0].Reason != ReasonMinWriteRate {
-			r.Errorf("ended: %v", p.expired)
-		}
-	})
-}
-
 // A deliverer has its reader deliver a byte while it is probed.
 type deliverer struct {
 	peer
@@ -88,57 +42,18 @@ func (d *deliverer) Examine() SocketState {
 	if d.examined == 1 && !d.Deliver() {
 		panic("timed out too early")
 	}
-	d.AwaitRead() // ReadTotal is over, so this wait ends the connection, but not before a look of its own
+	d.AwaitRead() // the limit has passed, so this wait ends the connection, but not before a look of its own
 	return SocketState{}
 }
 
 func TestDeliverInLastLook(t *testing.T) {
-	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
+	onBoth(t, Policy{PhaseTimeout: time.Second}, nil, func(r *rig) {
 		d := new(deliverer)
 		r.track(&d.Conn, d)
-		r.dies(&d.peer, time.Now(), time.Second, ReasonReadTotal)
+		r.dies(&d.peer, time.Now(), time.Second, ReasonPhase)
 		if d.examined != 2 {
 			r.Errorf("examined %d times, want 2: a byte was delivered after the first", d.examined)
 		}
-	})
-}
-
-// A wait begins after ReadTotal is over and brings a byte, before the next pass looks.
-func TestDeliverAfterTotal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr, err := New(Policy{ReadTotal: time.Second}, &Options{Tick: defaultTick})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		passes := make(chan func(), 10)
-		shard, err := tr.NewShard(func(pass func()) error { passes <- pass; return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := new(peer)
-		if err := shard.Track(&p.Conn, p, hooksOf(p)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Second) // and the loop is busy
-		p.PauseRead()
-		p.AwaitRead()
-		p.Received(1)
-		p.PauseRead()
-		if !p.Deliver() {
-			t.Error("Deliver = false")
-		}
-		for range 10 {
-			synctest.Wait()
-			for len(passes) > 0 {
-				(<-passes)()
-			}
-			time.Sleep(defaultTick)
-		}
-		if len(p.expired) > 0 {
-			t.Errorf("a byte was delivered, and then the connection ended: %v", p.expired)
-		}
-		shard.Close()
 	})
 }
 
@@ -185,7 +100,7 @@ func TestRaceDeliver(t *testing.T) {
 	const tick = time.Millisecond
 	for name, p := range map[string]Policy{
 		"read":  {ReadTimeout: 3 * tick},
-		"total": {ReadTotal: 3 * tick},
+		"rate":  {MinReadRate: Rate{1000, 3 * tick}},
 		"order": {ReadTimeout: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

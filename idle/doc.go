@@ -15,9 +15,9 @@
 // time, and the first one to pass ends the connection.
 //
 //	limit         limits
-//	IdleTimeout   the time in which neither direction is used; pings don't count
+//	IdleTimeout   the time without use: without a byte in either direction, or, with ExplicitUse,
+//	              without a call of Use
 //	ReadTimeout   the time without a byte while the server waits for input
-//	ReadTotal     all time in which the server waits for input, whatever arrives
 //	WriteTimeout  the time without progress while output waits
 //	PhaseTimeout  the time under this policy
 //	MaxAge        the connection's life
@@ -25,8 +25,9 @@
 //	MinReadRate   a slow sender, while the server waits for input
 //	MinWriteRate  a slow reader, while output waits
 //
-// ReadTimeout, ReadTotal and MinReadRate are for times in which the peer has to send, such as
-// the rest of a request. On a server that always reads, they end quiet clients.
+// ReadTimeout and MinReadRate are for times in which the peer has to send, such as
+// the rest of a request. On a server that always reads, they end quiet clients. PhaseTimeout is for what has to
+// be complete by some time, such as a header.
 //
 // # Errors
 //
@@ -135,7 +136,7 @@
 //
 // # For authors of adapters
 //
-// The rest is for authors of adapters: [Hooks], [Shard], [SocketState], [Wait], and the methods
+// The rest is for authors of adapters: [Hooks], [Shard], [SocketState], and the methods
 // of [Conn] by which an adapter reports what happens.
 //
 // An adapter embeds a [Conn] in its connections and tracks it with [Tracker.Track]. It
@@ -164,11 +165,8 @@ package idle
 //	phase            a policy in force, and SetPolicy
 //	tracker          Track, Stats, and the list of shards
 //
+//	limits           the table of limits, and when each passes, from plain values
 //	conn             a connection's methods, and what its words and flags mean
-//	conn_words       the words themselves: its state, and its two directions
-//	conn_limits      the table of limits
-//	conn_entry       all words together: snapshots, and following a replaced policy
-//	conn_wait        waits that are suspended
 //
 //	engine_shard     connections come and go
 //	engine_driver    the goroutine that runs passes, lets the clock sleep, and notices stalls
@@ -190,4 +188,3 @@ package idle
 //	clock            the coarse clock; when it sleeps is in sleep.go
 //	batch            records that are kept, and delivered by a goroutine
 //	callbacks        their goroutines and panics
-//	deadlines        when each limit passes, which is next, and which ends the connection, from plain values

@@ -5,15 +5,14 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // A decision is what is due for a connection at a moment.
 type decision struct {
-	deadlines.Deadline
+	deadline
 	clock.Moment
-	stamp clock.Stamp // of the same moment; no activity after it has an earlier one
-	phase *Phase
+	stamp  clock.Stamp // of the same moment; no activity after it has an earlier one
+	limits *limits
 }
 
 // decide checks a connection again, because there may have been activity or a new phase since the
@@ -23,21 +22,20 @@ type decision struct {
 // The decision can end the connection only if the flag ending was set before, and no
 // reader has cleared it since. See [Conn.Deliver].
 func (s *Shard) decide(c *Conn) (v decision, due bool) {
-	// The clock is read before the phase. The other order would allow this:
+	// The clock is read before the limits. The other order would allow this:
 	//
-	//	check:  loads the phase
+	//	check:  loads the limits
 	//	Enter: restarts all clocks, and stores a phase with longer limits
 	//	check:  is preempted, reads the clock, and finds a limit of the old phase passed
 	v.Moment = s.clock.Moment()
 	v.stamp = s.noticed(v.Now)
-	c.follow(s.clock)
-	v.phase = c.phase.Load()
+	v.limits = c.limits()
 	snap := s.look(c, v.Moment)
-	v.Deadline = deadlines.Next(&snap, v.phase.limits)
+	v.deadline = v.limits.next(&snap)
 	switch {
 	case !c.Live():
 		return v, false
-	case v.At > v.Now || v.What == deadlines.Again:
+	case v.at > v.Now || v.what == evAgain:
 		s.replace(c)
 		return v, false
 	}
@@ -65,58 +63,39 @@ func (s *Shard) check(c *Conn) {
 		c.state.move(live, ending, 0)
 		v, due = s.decide(c)
 	}
-	inTime := false
-	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.reason()) == 0; v, due = s.decide(c) {
-		examined |= 1 << v.reason()
-		e := s.probe(c, v.reason())
-		inTime = inTime || s.isInTime(v, e)
+	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.by) == 0; v, due = s.decide(c) {
+		examined |= 1 << v.by
+		s.probe(c, v.by)
 	}
 	if due && v.isMiss() {
 		s.counts.misses.Add(1)
 	}
 	switch {
 	case !due:
-	case inTime && v.reason() == ReasonReadTotal:
-		s.replace(c)
-	case v.What == deadlines.Ping:
+	case v.what == evPing:
 		c.state.move(live, 0, missMask)
 		s.ping(c, v)
-	case v.What == deadlines.Miss:
+	case v.what == evMiss:
 		c.state.Add(missUnit) // there are fewer than maxMisses
 		s.ping(c, v)
-	case v.What == deadlines.Tell:
-		s.told(c, v)
+	case v.what == evTell:
+		s.asked(c, v)
 	case v.departs(): // Probe has found that a limit hasn't passed
 		s.replace(c)
-	case c.hooks.OnTimeout != nil && v.reason() != ReasonMaxAge:
+	case c.hooks.OnTimeout != nil && v.by != ReasonMaxAge:
 		s.ask(c, v)
 	default:
 		s.timeOut(c, v)
 	}
 }
 
-// reason returns the reason of the limit that is next.
-func (v *decision) reason() Reason { return Reason(v.Terms.Limit) }
-
 // departs reports whether a drain ends the connection, unless it's in use.
-func (v *decision) departs() bool { return v.What == deadlines.End && v.reason() == ReasonDrain }
+func (v *decision) departs() bool { return v.what == evEnd && v.by == ReasonDrain }
 
 // isDoubtful reports whether the owner could find out that the limit hasn't passed.
 func (v *decision) isDoubtful(c *Conn) bool {
-	return v.What == deadlines.End && v.reason() < numLimits && !limits[v.reason()].certain && c.hooks.Probe != nil
+	return v.what == evEnd && v.by < numLimits && v.by != ReasonMaxAge && c.hooks.Probe != nil
 }
-
-// isInTime reports whether unread input arrived before ReadTotal was over, to within a tick. The
-// input may complete the request, so the connection is checked again in the next tick, when its
-// owner has had time to read. A trickle gains no more than that tick, because the total itself
-// doesn't move.
-func (s *Shard) isInTime(v decision, e SocketState) bool {
-	return v.reason() == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.After(v.At) <= e.In+s.clock.Tick
-}
-
-// isFresh reports whether the last input arrived so recently that an owner that reads may not
-// have read it yet.
-func (s *Shard) isFresh(e SocketState) bool { return e.In > 0 && e.In <= patience*s.clock.Tick }
 
 // probe asks the owner for SocketState, and applies it.
 func (s *Shard) probe(c *Conn, about Reason) SocketState {
@@ -135,126 +114,60 @@ func (s *Shard) apply(c *Conn, e SocketState) {
 	if !c.Live() {
 		return
 	}
-	now := clock.StampOf(s.clock.Settled())
-	unread := now.Before() // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
-	if stamp, ok := s.clock.StampAgo(e.In); ok {
-		// The stamp must not be later than the stamp of unread input. Otherwise a read in this
-		// tick couldn't revoke a grant. If a limit passes too soon because of that, Probe is
-		// called again before anything ends, and reports the same byte when its tick is over.
-		if stamp.Sub(unread) > 0 {
-			stamp = unread
-		}
-		inexact := int32(1)
-		if beat := &c.phase.Load().policy.Heartbeat; beat.Interval == 0 || beat.Passive {
-			inexact = 0 // there are no answers to pings
-		}
-		notice(stamp, &c.in.stamp, &c.beat, inexact)
+	now := s.clock.Settled()
+	start := now * int64(s.clock.Tick)
+	if stamp, ok := s.clock.StampAgo(e.In); ok && !e.Unread {
+		c.lastIn.Raise(stamp)
 	}
 	if stamp, ok := s.clock.StampAgo(e.Out); ok {
-		notice(stamp, &c.out.stamp, &c.pingSent, 1)
+		c.lastOut.Raise(stamp)
 	}
-	if stamp, ok := s.clock.StampAgo(e.Doubt); ok {
-		c.out.rewait(stamp)
+	if e.Doubt > 0 {
+		c.out.rewait(start-int64(e.Doubt), false)
 	}
 	if e.OutEmpty || e.NotWriting && c.out.waits() {
-		c.out.rewait(now)
-		c.out.letOff(s.clock.SettledInstant)
+		c.out.rewait(start, false)
+		c.letOff(&c.out)
 	}
-	if p := c.phase.Load(); e.Unreported > 0 && p.out.perByte != 0 {
-		s.pay(&c.out, c.out.price(e.Unreported, p.out.perByte, p.out.credit, now))
+	if l := c.limits(); e.Unreported > 0 && l.out.rate > 0 {
+		c.pay(&c.out, &l.out, e.Unreported)
 	}
-	if e.Unread {
-		if c.state.move(live, granted, 0) {
-			s.grant(c, unread, s.isFresh(e))
-		}
-		s.awaitBeat(c)
+	if e.Unread && !c.hasUnread() {
+		c.unread.Raise(clock.StampOf(now - 1)) // no activity has an earlier tick, so any lets unread input count again
 	}
 }
 
-// awaitBeat puts the limit of a passive heartbeat off by a few ticks, because the unread input may
-// be a beat. It does so once after each beat, or a peer that sends much and never beats would never
-// be ended.
-func (s *Shard) awaitBeat(c *Conn) {
-	p := c.phase.Load()
-	if h := &p.policy.Heartbeat; h.Interval == 0 || !h.Passive || c.pinged.Load().Sub(c.beat.Load()) > 0 {
-		return
-	}
-	for i := range p.limits {
-		if t := &p.limits[i]; t.Counts == deadlines.OfBeats {
-			c.pinged.Raise(clock.StampOf(s.clock.Settled() + min(beatPatience, t.Ticks) - t.Ticks))
-		}
-	}
-}
-
-// beatPatience is how many ticks an owner has to read a beat.
-const beatPatience = 5
-
-// notice records the last byte that the kernel has reported. If the last activity was a
-// ping or an answer, that byte is probably the same, and doesn't count as use. The kernel's
-// time may be later than ours by the given number of ticks.
-func notice(stamp clock.Stamp, use, keepalive *clock.AtomicStamp, inexact int32) {
-	if last := keepalive.Load(); last.Sub(use.Load()) > 0 && stamp.Sub(last) <= inexact {
-		keepalive.Raise(stamp)
-	} else {
-		use.Raise(stamp)
-	}
-}
-
-// patience is how many ticks an owner that reads may leave input unread.
-const patience = 2
-
-// grant keeps c alive because input is waiting to be read. If the input is fresh, the owner is
-// probably about to read it. So fresh input doesn't extend ReadTotal. Otherwise a trickle could
-// extend it forever. With a minimum rate it gains patience ticks, in which the owner can read it;
-// its bytes pay from then on.
-func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
-	c.in.stamp.Raise(unread)
-	if c.last(&c.in) != unread { // an activity came before the grant and has not seen it
-		c.state.drop(granted)
-	}
-	switch p := c.phase.Load(); {
-	case !fresh:
-		c.in.letOff(s.clock.SettledInstant)
-	case p.in.perByte != 0:
-		c.in.repay(unread.Start().Add(ticks(1 + patience - p.in.counted)))
-	}
-}
-
-// ping calls Ping. The ping counts from the decision v, so that it counts as answered if another
-// goroutine has entered a phase since:
+// ping calls Ping. The ping counts from the decision v. If another goroutine has entered a phase since, its answer isn't
+// awaited:
 //
 //	check: finds a ping due
-//	Enter: restarts all limits
+//	Enter: restarts all limits, and raises pinged to v.stamp or later
 //	check: records the ping
 //
-// With a later stamp than Enter's, the new phase would await the answer to it. The tick v.Now may be
-// later than stamps are, if the process has stood still.
+// Each ping before has an earlier stamp than v.stamp. The tick v.Now may be later than stamps are, if the process
+// has stood still. If Enter comes right between the two stores below, the new phase does await the answer, but for
+// the whole Timeout.
 func (s *Shard) ping(c *Conn, v decision) {
-	c.pinged.Raise(v.stamp)
-	c.state.move(0, unanswered, 0)
+	if c.pinged.Load().Sub(v.stamp) < 0 {
+		c.pinged.Raise(v.stamp)
+		c.state.move(0, unanswered, 0)
+	}
 	s.replace(c)
 	if !c.state.move(live, pinging, 0) {
 		return
 	}
-	done := uint32(pinging | pingOut | pongIn)
 	s.call("Ping", func() {
-		if !c.Live() {
-			return
+		if c.Live() {
+			s.counts.pings.Add(1)
+			_ = c.hooks.Ping(c.owner) // if it fails, a miss follows
 		}
-		s.counts.pings.Add(1)
-		if !c.phase.Load().latest().policy.Heartbeat.CountsAsUse {
-			c.state.Or(pingOut | pongIn)
-		}
-		if err := c.hooks.Ping(c.owner); err == nil {
-			done &^= pongIn
-		}
-	}, func() { c.state.drop(done) })
+	}, func() { c.state.drop(pinging) })
 }
 
-// told notes that the owner is asked to finish, and asks it. The grace counts from now, even if
+// asked notes that the owner is asked to finish, and asks it. The grace counts from now, even if
 // that comes late.
-func (s *Shard) told(c *Conn, v decision) {
-	c.entry.told.Raise(clock.StampOf(v.Now))
+func (s *Shard) asked(c *Conn, v decision) {
+	c.told.Raise(clock.StampOf(v.Now))
 	s.replace(c)
 	s.tell(c)
 }
@@ -286,10 +199,8 @@ func (s *Shard) ask(c *Conn, v decision) {
 		defer c.state.drop(asking)
 		if keep {
 			s.counts.extended.Add(1)
-			if !c.state.move(live, 0, granted) {
-				return // it has ended meanwhile
-			}
-			c.restart(v.Terms, s.stamp(), s.clock)
+			stamp, now := s.instant(true)
+			c.keep(v.by, stamp, now)
 			s.replace(c)
 			return
 		}
@@ -302,8 +213,8 @@ func (s *Shard) ask(c *Conn, v decision) {
 		c.state.move(live, ending, 0)
 		last, due := s.decide(c)
 		if due && last.isSame(v) && v.isDoubtful(c) && last.Now-v.Now > answeredAtOnce {
-			e := s.askOwner(c, v.reason())
-			if v.reason() == ReasonIdle {
+			e := s.askOwner(c, v.by)
+			if v.by == ReasonIdle {
 				e.Out = 0 // that may be what OnTimeout has written
 			}
 			s.apply(c, e)
@@ -324,21 +235,21 @@ const answeredAtOnce = 2
 // timeOut ends a connection that has passed a limit, unless a reader has delivered something
 // meanwhile.
 func (s *Shard) timeOut(c *Conn, v decision) {
-	late := max(v.After(v.At), 0)
-	if !s.end(c, v.phase, live|ending, s.errorOf(&v), late) {
+	late := max(v.After(v.at), 0)
+	if !s.end(c, v.limits, live|ending, s.errorOf(&v), late) {
 		s.replace(c)
 		return
 	}
 	s.counts.lateness.note(late)
-	if v.At < v.Now {
+	if v.at < v.Now {
 		s.counts.deferred.Add(1)
 	}
 }
 
-// end ends a connection if it has the flags in need, and if phase by, whose limit has passed,
-// still has its policy. by may be nil. The transition of the state can happen only once, so the
+// end ends a connection if it has the flags in need, and if the limits by, one of which has passed, are still
+// in force. by may be nil. The transition of the state can happen only once, so the
 // connection has only one outcome. end reports whether it made the transition.
-func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late time.Duration) bool {
+func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late time.Duration) bool {
 	p := c.endRecord()
 	p.err, p.late = err, late
 	become := uint32(over)
@@ -346,7 +257,7 @@ func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late tim
 		become = expired
 	}
 	s.lock.Lock()
-	ended := (by == nil || by == by.latest()) && c.state.finish(need, become|ending)
+	ended := (by == nil || by == c.limits()) && c.state.finish(need, become|ending)
 	if ended {
 		s.wheel.Cancel(&c.timer)
 		if become == over {
@@ -411,33 +322,36 @@ func (s *Shard) endLinger(c *Conn) bool {
 
 // isSame reports whether v ends the connection by the same limit as other.
 func (v *decision) isSame(other decision) bool {
-	return v.What == deadlines.End && v.reason() == other.reason()
+	return v.what == evEnd && v.by == other.by
 }
 
 // isMiss reports whether a ping has stayed unanswered. It may be the last miss,
 // which ends the connection.
 func (v *decision) isMiss() bool {
-	return v.What == deadlines.Miss || v.What == deadlines.End && v.reason() == ReasonHeartbeat && v.Terms.Interval > 0
+	return v.what == evMiss || v.what == evEnd && v.by == ReasonHeartbeat && v.limits.interval > 0
 }
 
 // errorOf returns a decision as an error for the owner.
 func (s *Shard) errorOf(v *decision) *TimeoutError {
-	err := &TimeoutError{Reason: v.reason(), Phase: v.phase.policy.Name, Limit: limits[v.reason()].allowed(&v.phase.policy), Elapsed: v.After(v.From)}
+	p := &v.limits.policy
+	err := &TimeoutError{Reason: v.by, Phase: p.Name, Limit: table[v.by].allowed(p), Elapsed: v.After(v.from)}
 	err.Setting = s.tracker.Setting(err.Phase, err.Reason)
-	if rate := limits[v.reason()].rate; rate != nil {
-		err.Rate = rate(&v.phase.policy)
+	switch v.by {
+	case ReasonMinReadRate:
+		err.Rate = p.MinReadRate
+	case ReasonMinWriteRate:
+		err.Rate = p.MinWriteRate
 	}
 	return err
 }
 
 // replace puts a connection back into the wheel after a pass has taken it out, if it's still
-// live. Before that it follows a replaced policy.
+// live.
 func (s *Shard) replace(c *Conn) {
 	c.state.spare()
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if c.Live() {
-		c.follow(s.clock)
 		s.place(c, s.clock.Moment())
 	}
 }

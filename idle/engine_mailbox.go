@@ -137,7 +137,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 		return inUse
 	}
 	err := &TimeoutError{
-		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: s.clock.Moment().Since(c.lastUse()),
+		Reason: d.reason, Phase: c.limits().policy.Name, Cause: d.cause, Elapsed: s.clock.Moment().Since(c.lastUse()),
 	}
 	switch {
 	case s.end(c, nil, need, err, 0):

@@ -35,9 +35,6 @@ func (s *Shard) pass(planned, budget time.Duration) (exceeded bool) {
 		s.tracker.stall.waited.Store(false)
 	}
 	s.counts.passed(took)
-	if report := s.tracker.opts.OnPass; report != nil {
-		s.tracker.calls.Guard("OnPass", func() { report(took) })
-	}
 	return exceeded
 }
 
@@ -83,20 +80,19 @@ func (s *Shard) collect(now int64) (more bool) {
 func (s *Shard) isDue(c *Conn, m clock.Moment) bool {
 	st := c.state.Load()
 	switch {
-	case st&expired != 0 && int32(c.placed.Load()-uint32(m.Now)) > 0: // too early to reap
-		s.schedule(c, m.TickOf(c.placed.Load()))
+	case st&expired != 0 && m.Tick(c.placed.Load()) > m.Now: // too early to reap
+		s.schedule(c, m.Tick(c.placed.Load()))
 		return false
 	case st&expired != 0:
 		return true
 	case st&live == 0:
 		return false
 	case st&asking != 0 && !s.isForced(m.Now): // OnTimeout is running, or has just returned and c was put back
-		s.schedule(c, max(s.drainOf(c).Force, m.Now+1))
+		s.schedule(c, max(s.turnOf(c).force, m.Now+1))
 		return false
 	}
 	c.refresh(m.Now)
-	c.follow(s.clock)
-	at := s.next(c, m).At
+	at := s.next(c, m).at
 	if at <= m.Now {
 		return true
 	}
@@ -192,5 +188,5 @@ const (
 
 // connOf returns the connection whose timer is t.
 func connOf(t *wheel.Timer) *Conn {
-	return (*Conn)(unsafe.Add(unsafe.Pointer(t), -int(unsafe.Offsetof(Conn{}.entry)+unsafe.Offsetof(entry{}.timer))))
+	return (*Conn)(unsafe.Add(unsafe.Pointer(t), -int(unsafe.Offsetof(Conn{}.timer))))
 }

@@ -2,7 +2,6 @@ package idle
 
 import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // Connections use these methods of their shard: the time, and their places in its wheel.
@@ -24,56 +23,20 @@ func (s *Shard) noticed(now int64) clock.Stamp {
 	return clock.StampOf(now)
 }
 
-// instant returns the current instant and its stamp. If counted is set they come
-// from the real clock, otherwise from its copy.
-func (s *Shard) instant(counted bool) (stamp clock.Stamp, at clock.Instant) {
-	if !counted {
+// instant returns the current time in ns of the clock, and its stamp. If exact is set they come from the real clock, otherwise from
+// its copy, and then the time is that at which the tick began.
+func (s *Shard) instant(exact bool) (stamp clock.Stamp, ns int64) {
+	if !exact {
 		stamp = s.stamp()
-		return stamp, stamp.Start()
+		return stamp, s.clock.Start(stamp)
 	}
-	at = s.clock.Instant()
-	if stamp = clock.StampOf(int64(at.Bits())); stamp.Bits() != at.Bits() { // this tick has the stamp of the next one; see StampOf
-		at = stamp.Start()
-	}
-	return stamp, at
+	now := s.clock.Elapsed()
+	return clock.StampOf(int64(now / s.clock.Tick)), int64(now)
 }
 
-// restamp is the slow path of an activity. It stores now in use, or in keepalive if the
-// activity is the ping or answer that the flag announces. It runs once a tick for each
-// direction of a connection. After a keepalive it runs again in the same tick, so that use in
-// that tick counts. While the clock sleeps it runs for each activity.
-//
-// If the connection was used in the tick of the ping, the ping or its answer may have taken
-// the fast path. Then the flag is out of date.
-func (s *Shard) restamp(c *Conn, now clock.Stamp, use, keepalive *clock.AtomicStamp, flag uint32) {
-	at := use
-	if c.state.Load()&flag != 0 && c.state.move(flag, 0, flag) && use.Load().Sub(c.pinged.Load()) < 0 {
-		at = keepalive
-	}
-	if s.loop {
-		at.Store(now) // on a loop nobody else can have stored a later one
-	} else {
-		at.Raise(now)
-	}
-	c.state.drop(granted)
-	if n := s.slowPaths.Load(); n < clock.FewSlowPaths {
-		s.slowPaths.Store(n + 1)
-	}
-}
-
-// pay moves f.paid forward. On a loop nobody else changes it at the same time, so
-// that needs no locked instruction.
-func (s *Shard) pay(f *flow, ticks int64) {
-	if s.loop {
-		f.paid.Store(f.paid.Load().Add(ticks))
-	} else {
-		f.paid.Add(ticks)
-	}
-}
-
-// look loads the words of c at the moment m, and what a drain does to it. The phase must have been loaded
+// look loads the words of c at the moment m, and what a drain does to it. The limits must have been loaded
 // before, and the lock must not be held.
-func (s *Shard) look(c *Conn, m clock.Moment) deadlines.Snapshot {
+func (s *Shard) look(c *Conn, m clock.Moment) snapshot {
 	if s.tracker.draining.Load() == nil {
 		return c.snapshot(m)
 	}
@@ -83,25 +46,32 @@ func (s *Shard) look(c *Conn, m clock.Moment) deadlines.Snapshot {
 }
 
 // lookLocked is look with the lock held.
-func (s *Shard) lookLocked(c *Conn, m clock.Moment) deadlines.Snapshot {
+func (s *Shard) lookLocked(c *Conn, m clock.Moment) snapshot {
 	snap := c.snapshot(m)
 	if s.tracker.draining.Load() != nil {
-		snap.Drain = s.drainOf(c)
+		snap.drain = s.turnOf(c)
 	}
 	return snap
 }
 
 // next returns the next deadline of c. The lock must be held.
-func (s *Shard) next(c *Conn, m clock.Moment) deadlines.Deadline {
-	p := c.phase.Load()
+func (s *Shard) next(c *Conn, m clock.Moment) deadline {
+	l := c.limits()
 	snap := s.lookLocked(c, m)
-	return deadlines.Next(&snap, p.limits)
+	return l.next(&snap)
+}
+
+// advance moves the wheel to the present, which isn't always for free. The lock must be held.
+func (s *Shard) advance(now int64) {
+	if s.wheel.Now() < uint64(now) {
+		s.wheel.Advance(uint64(now))
+	}
 }
 
 // place schedules c, which must be live, for its deadline. The lock must be held.
 func (s *Shard) place(c *Conn, m clock.Moment) {
-	s.wheel.Advance(uint64(m.Now))
-	s.placeAt(c, s.next(c, m).At, m)
+	s.advance(m.Now)
+	s.placeAt(c, s.next(c, m).at, m)
 }
 
 // placeAt is place for a connection whose deadline has just been computed to be at
@@ -112,7 +82,7 @@ func (s *Shard) place(c *Conn, m clock.Moment) {
 //	pass:   stores at in c.placed
 func (s *Shard) placeAt(c *Conn, at int64, m clock.Moment) {
 	s.schedule(c, at)
-	for now := s.next(c, m).At; now < at; now = s.next(c, m).At {
+	for now := s.next(c, m).at; now < at; now = s.next(c, m).at {
 		at = now
 		s.schedule(c, at)
 	}
@@ -120,7 +90,7 @@ func (s *Shard) placeAt(c *Conn, at int64, m clock.Moment) {
 
 // schedule puts c in the wheel for the tick at. The lock must be held.
 func (s *Shard) schedule(c *Conn, at int64) {
-	c.placed.Store(uint32(at))
+	c.placed.Store(clock.StampOf(at))
 	next := int64(s.wheel.Schedule(&c.timer, uint64(max(at, 0))))
 	if next < s.due.Load() { // not during a pass: then due has passed, and announce sets it at the end
 		s.due.Store(next)
@@ -157,7 +127,7 @@ func (s *Shard) forget(c *Conn) {
 // hasten makes sure that c is checked no later than at the given stamp. Usually its place in the
 // wheel is early enough.
 func (s *Shard) hasten(c *Conn, deadline uint32) {
-	if int32(c.placed.Load()-deadline) > 0 {
+	if int32(c.placed.Load().Bits()-deadline) > 0 {
 		s.pull(c)
 	}
 }

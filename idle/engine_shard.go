@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/words"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -161,27 +162,24 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if h.Ping == nil && !s.tracker.pingless.Load() {
 		s.tracker.noPing()
 	}
-	phase := s.tracker.phase.latest()
-	if err := h.Check(phase.policy); err != nil {
+	phase := s.tracker.phase
+	l := phase.limits()
+	if err := h.Check(l.policy); err != nil {
 		return err
 	}
 	if !c.state.start() {
 		return ErrTracked
 	}
 	c.shard, c.owner, c.hooks = s, owner, h
-	stamp := s.stamp()
-	c.start(stamp)
-	c.begin(phase, stamp)
-	c.phase.Store(phase)
+	stamp := c.start(s, l)
+	words.SetPointer(&c.phase, phase)
 	s.tracker.ends.begin(owner)
 
 	// The connection must be counted before closed is loaded, see isEmpty.
-	err := s.tracker.room.admit(known)
+	err := s.tracker.room.admit(s, known)
 	if err == nil {
-		s.counts.comers(known).Add(1)
-		if err = s.insert(c); err != nil {
+		if err = s.insert(c, l, stamp); err != nil {
 			s.counts.comers(known).Add(^uint64(0))
-			s.tracker.room.leave()
 		}
 	}
 	if err != nil {
@@ -191,20 +189,27 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 }
 
 // insert makes c live, and gives it its place in the wheel. Until then nobody else can end it.
-func (s *Shard) insert(c *Conn) error {
+func (s *Shard) insert(c *Conn, l *limits, stamp clock.Stamp) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.isClosed() { // the tracker's Close may have missed the connection
 		return s.tracker.errClosed()
 	}
-	if c.follow(s.clock) { // the visit may have been here before the policy was loaded
-		if err := c.hooks.Check(c.phase.Load().policy); err != nil {
+	replaced := c.limits() != l // since Track looked
+	if replaced {
+		if err := c.hooks.Check(c.limits().policy); err != nil {
 			return err
 		}
 	}
-	c.state.move(entering, live, entering)
+	words.SetUint32(&c.state.Uint32, live) // others see c when the lock is unlocked
 	s.add(c)
-	s.place(c, clock.Moment{Now: s.clock.Recent()})
+	m := clock.Moment{Now: s.clock.Recent()}
+	if replaced || s.tracker.draining.Load() != nil {
+		s.place(c, m)
+		return nil
+	}
+	s.advance(m.Now)
+	s.schedule(c, m.Tick(stamp)+int64(l.first))
 	return nil
 }
 
@@ -231,7 +236,6 @@ func (s *Shard) isClosed() bool {
 // that there is room for another one when Stats.Live says so. What Live is made of is counted
 // last, so that all other counts include the connection by then.
 func (s *Shard) part(c *Conn, p *endRecord) {
-	s.tracker.room.leave()
 	if !p.stays {
 		s.counts.part(p, s.clock)
 	}
@@ -241,7 +245,7 @@ func (s *Shard) part(c *Conn, p *endRecord) {
 	case p.err == nil:
 		s.counts.gone.Add(1)
 	default:
-		p.phase.ended[p.err.Reason].Add(1)
+		p.limits.ended[p.err.Reason].Add(1)
 		if p.err.Reason == ReasonShed && p.err.Cause != "" {
 			s.tracker.causes.of(clip(p.err.Cause)).Add(1)
 		}

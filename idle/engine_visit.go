@@ -126,15 +126,15 @@ func (t *Tracker) Visit(ctx context.Context, visit func(Info)) error {
 
 // info describes c at the moment m. ok is false if c has ended.
 func (s *Shard) info(c *Conn, m clock.Moment) (i Info, ok bool) {
-	phase := c.phase.Load().latest()
+	l := c.limits()
 	snap, last := s.look(c, m), c.lastUse()
 	i = Info{
-		Owner: c.owner, Phase: phase.policy.Name, Age: m.Since(c.born.Load()), Idle: m.Since(last),
+		Owner: c.owner, Phase: l.policy.Name, Age: m.Since(c.born.Load()), Idle: m.Since(last),
 		Busy: c.isBusy(), conn: c, last: last,
 	}
-	snap.Busy = i.Busy || c.out.waits()
-	if end := snap.Ends(phase.limits); end.Terms != nil {
-		i.EndsIn, i.EndsBy = -m.After(end.At)+s.clock.Slack, Reason(end.Terms.Limit)
+	snap.busy = i.Busy || c.out.waits()
+	if end := l.ends(&snap); end.by != 0 {
+		i.EndsIn, i.EndsBy = -m.After(end.at)+s.clock.Slack, end.by
 	}
 	return i, c.Live()
 }

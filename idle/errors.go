@@ -22,7 +22,6 @@ const (
 	ReasonMinReadRate
 	ReasonMinWriteRate
 	ReasonPhase
-	ReasonReadTotal
 	numLimits
 )
 

@@ -15,7 +15,7 @@ import (
 // nothing of it, it is an expired deadline.
 func ExampleTimeoutError() {
 	err := fmt.Errorf("reading a command: %w", &idle.TimeoutError{
-		Reason: idle.ReasonReadTotal, Setting: "ReadTotal", Phase: "command",
+		Reason: idle.ReasonPhase, Setting: "PhaseTimeout", Phase: "command",
 		Limit: 10 * time.Second, Elapsed: 10010 * time.Millisecond,
 	})
 	fmt.Println(err)
@@ -25,8 +25,8 @@ func ExampleTimeoutError() {
 	}
 	fmt.Println(errors.Is(err, os.ErrDeadlineExceeded))
 	// Output:
-	// reading a command: i/o timeout: command: ReadTotal of 10s passed after 10.01s
-	// command ReadTotal 10s
+	// reading a command: i/o timeout: command: PhaseTimeout of 10s passed after 10.01s
+	// command PhaseTimeout 10s
 	// true
 }
 

@@ -140,32 +140,6 @@ func TestFailingPingIsAMiss(t *testing.T) {
 	})
 }
 
-// TestBeatIsAnArrival has a peer of which nothing but beats is reported. The ping
-// and the answer to it are in one tick.
-func TestBeatIsAnArrival(t *testing.T) {
-	for name, policy := range map[string]Policy{
-		"no heartbeat": {ReadTimeout: 10 * time.Second},
-		"passive":      {ReadTimeout: 10 * time.Second, Heartbeat: Heartbeat{Interval: 8 * time.Second, Passive: true}},
-		"active":       beats,
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, policy, nil, func(r *rig) {
-				p := r.pinged()
-				p.ping = func() error { p.Beat(); return nil }
-				for range 10 {
-					if policy.Heartbeat != beats.Heartbeat {
-						r.do(func() { p.Beat(); p.Beat() })
-					}
-					r.lives(&p.peer, 7*time.Second+odd)
-				}
-				if st := r.Stats(); st.Misses > 0 || policy.Heartbeat == beats.Heartbeat && st.Pings < 5 {
-					r.Errorf("%+v", st)
-				}
-			})
-		})
-	}
-}
-
 // TestPassiveHeartbeat is MQTT's rule: one and a half times the keepalive.
 func TestPassiveHeartbeat(t *testing.T) {
 	policy := Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: 5 * time.Second, Passive: true}}
@@ -225,35 +199,3 @@ func TestOneMissIsNotStale(t *testing.T) {
 type keepingPinger struct{ pinger }
 
 func (*keepingPinger) OnTimeout(err *TimeoutError) bool { return err.Reason == ReasonRead }
-
-// TestAgeInTheTickOfAPing has a ping and the age come up in the same tick. If
-// the ping were first, it would cost the age a tick. The clock must be awake: if
-// it sleeps, the ping wakes the driver, who then looks again at once.
-func TestAgeInTheTickOfAPing(t *testing.T) {
-	const limit = 100*time.Millisecond + time.Microsecond // almost a tick less than it is in whole ticks
-	policy := Policy{MaxAge: limit, Heartbeat: Heartbeat{Interval: limit, Timeout: time.Second}}
-	onBoth(t, policy, nil, func(r *rig) {
-		r.wait(time.Microsecond)
-		p := r.pinged()
-		r.dies(&p.peer, p.born, limit, ReasonMaxAge)
-	})
-}
-
-// TestLimitsInTheTickOfADrain has a limit and the first of two ages come up in
-// the same tick. That the owner is told of the age must not cost the limit a
-// tick.
-func TestLimitsInTheTickOfADrain(t *testing.T) {
-	const limit = 100*time.Millisecond + time.Microsecond // see TestAgeInTheTickOfAPing
-	for reason, policy := range map[Reason]Policy{
-		ReasonIdle:      {IdleTimeout: limit},
-		ReasonPhase:     {PhaseTimeout: limit},
-		ReasonHeartbeat: {Heartbeat: Heartbeat{Interval: limit, Passive: true}},
-	} {
-		policy.MaxAge, policy.MaxAgeGrace = limit, time.Second
-		onBoth(t, policy, nil, func(r *rig) {
-			r.wait(time.Microsecond)
-			p := r.peer()
-			r.dies(p, time.Now(), limit, reason)
-		})
-	}
-}

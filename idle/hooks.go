@@ -16,14 +16,13 @@ import (
 // unfinished. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
 // goroutines of their own and may block. When many connections are due at once, as many
 // goroutines run. Probe, Unsent and Expire are called in passes, and must neither block nor call
-// runtime.Goexit. The same goes for Options.OnPass, Options.Label, Options.Setting
+// runtime.Goexit. The same goes for Options.Label, Options.Setting
 // and the function of a Visit. Passes of several shards may call them at the same time, for different
 // connections. A panic in a function is logged and counted, and does
 // not affect other connections.
 type Hooks struct {
 	// Ping sends the peer a message that it has to answer. An active [Heartbeat]
-	// requires it. It must not return before it has written, because what is written
-	// later counts as use. If Ping fails or blocks, a miss follows as if the ping had
+	// requires it. If Ping fails or blocks, a miss follows as if the ping had
 	// stayed unanswered. While it blocks it is not called again.
 	Ping func(owner any) error
 
@@ -49,7 +48,7 @@ type Hooks struct {
 
 	// Probe returns what the owner can find out about a connection that is about to be ended. Its
 	// second argument names the limit that seems to have passed, or ReasonDrain, ReasonEvict or
-	// ReasonShed if a connection is to be ended that isn't busy. Probe isn't called for MaxAge and PhaseTimeout.
+	// ReasonShed if a connection is to be ended that isn't busy. Probe isn't called for MaxAge.
 	// After an OnTimeout it may be called again for the same limit. What it returns may affect other limits too.
 	Probe func(owner any, about Reason) SocketState
 
@@ -105,9 +104,7 @@ type SocketState struct {
 	// have been reported.
 	Doubt time.Duration
 
-	// Unread says that input is waiting to be read. It counts as activity, but not twice in a
-	// row, because then the owner isn't reading. A passive [Heartbeat] waits five ticks for it,
-	// once after each beat, because it may be a beat.
+	// Unread says that input is waiting to be read; see [Policy] for what that means. In is then ignored.
 	Unread bool
 
 	// Unreported is the number of sent bytes that no [Conn.Sent] and no earlier SocketState has

@@ -41,7 +41,7 @@ func (r *rig) lives2(p *peer, d time.Duration) {
 }
 
 func TestUseAfterTheEndIsHarmless(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second, MinReadRate: Rate{1, time.Second}}, nil, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Second, MinReadRate: Rate{1, time.Minute}}, nil, func(r *rig) {
 		closed, expired := r.peer(), r.peer()
 		zero := &Conn{}
 		if zero.Stop() || zero.Live() {
@@ -140,7 +140,7 @@ func TestCloseReapsAtOnce(t *testing.T) {
 // TestCloseInACallback calls Close in each callback. It must return, with an error
 // that tells of the callback that it has waited for.
 func TestCloseInACallback(t *testing.T) {
-	policy := Policy{IdleTimeout: 5 * time.Second, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
+	policy := Policy{IdleTimeout: 5 * time.Second, ExplicitUse: true, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
 		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour}}
 	for _, in := range []string{"Ping", "OnDrain", "Examine", "OnTimeout", "Expire", "Reap"} {
 		t.Run(in, func(t *testing.T) {
@@ -284,28 +284,6 @@ func TestCloseLetsGoOfTheConn(t *testing.T) {
 	})
 }
 
-// TestTrackWhileTheTrackerCloses has the tracker closed while Track waits for the
-// clock: what Close has not seen is refused.
-func TestTrackWhileTheTrackerCloses(t *testing.T) {
-	tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, tracked := &peer{}, make(chan error)
-	release := tr.clock.Hold()
-	go func() { tracked <- tr.Track(&p.Conn, p, hooksOf(p)) }()
-	for p.state.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	tr.tryClose()
-	left := tr.own[0].takeAll()
-	release()
-	if err := <-tracked; err != ErrClosed || len(left) > 0 || p.Live() || tr.own[0].wheel.Len() > 0 {
-		t.Errorf("Track: %v; handed back %d, live %v", err, len(left), p.Live())
-	}
-	close(tr.stop)
-}
-
 // TestTrackTwice tracks a Conn that is tracked, that has timed out and lingers, that has been
 // reaped, that has been closed, and that was handed back.
 func TestTrackTwice(t *testing.T) {
@@ -415,9 +393,6 @@ func TestCloseInOnEnd(t *testing.T) {
 // run a pass first, or see that the tracker is closed.
 const closings = 30
 
-// passesTake has each pass of a driver take 20 ms, so that others can do something meanwhile.
-var passesTake = Options{OnPass: func(time.Duration) { time.Sleep(20 * time.Millisecond) }}
-
 // A leaver is a connection that is to be ended. Its OnEnd takes a while.
 type leaver struct {
 	reaper
@@ -436,10 +411,11 @@ func TestCloseCarriesOutEnds(t *testing.T) {
 		stays, leaves := &leaver{}, &leaver{}
 		r.track(&stays.Conn, stays)
 		r.track(&leaves.Conn, leaves)
-		other := r.peer()
+		other := &staller{stall: func() { time.Sleep(20 * time.Millisecond) }}
+		r.track(&other.Conn, other)
 		r.wait(time.Second)
 		if r.loop == nil {
-			other.End("a pass begins")
+			other.End("a pass begins, and takes 20 ms")
 		} else {
 			r.do(func() { other.Stop() })
 		}
@@ -470,9 +446,17 @@ func TestCloseCarriesOutEnds(t *testing.T) {
 		}
 	}
 	for range closings {
-		inBubble(t, Policy{IdleTimeout: time.Hour}, &passesTake, false, check)
+		inBubble(t, Policy{IdleTimeout: time.Hour}, nil, false, check)
 		inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, check)
 	}
+}
+
+// A slowReaped takes 2 ms to end, so that others can do something in the middle of a pass.
+type slowReaped struct{ reaper }
+
+func (p *slowReaped) Expire(err *TimeoutError) {
+	p.reaper.Expire(err)
+	time.Sleep(2 * time.Millisecond)
 }
 
 // TestCloseBesideEnds closes a tracker while connections are being ended by a drain or in a visit. Each
@@ -492,9 +476,9 @@ func TestCloseBesideEnds(t *testing.T) {
 		"by a visit": func(r *rig) { go func() { _ = r.Visit(r.Context(), func(i Info) { i.End("test") }) }() },
 	} {
 		check := func(r *rig, delay time.Duration) {
-			all := make([]*reaper, 50)
+			all := make([]*slowReaped, 50)
 			for i := range all {
-				all[i] = &reaper{}
+				all[i] = &slowReaped{}
 				r.track(&all[i].Conn, all[i])
 			}
 			r.wait(time.Second)
@@ -520,7 +504,7 @@ func TestCloseBesideEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for i := range closings {
 				for _, looped := range []bool{false, true} {
-					inBubble(t, Policy{IdleTimeout: time.Hour}, &passesTake, looped, func(r *rig) { check(r, time.Duration(i)*5*time.Millisecond) })
+					inBubble(t, Policy{IdleTimeout: time.Hour}, nil, looped, func(r *rig) { check(r, time.Duration(i)*5*time.Millisecond) })
 				}
 			}
 		})

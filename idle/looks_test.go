@@ -102,6 +102,14 @@ func TestLooksDoNotGrowWithTheRate(t *testing.T) {
 	}
 }
 
+// phaseFor returns ph if it's a phase of the tracker of p, and otherwise makes one.
+func phaseFor(p *peer, ph *Phase, idle time.Duration) *Phase {
+	if ph == nil || ph.tracker != p.shard.tracker {
+		ph, _ = p.shard.tracker.Phase(Policy{IdleTimeout: idle})
+	}
+	return ph
+}
+
 // TestRelinksDoNotGrowWithTheRate has waits begin and end, and phases come and
 // go, whose deadlines are nearer than the one before.
 func TestRelinksDoNotGrowWithTheRate(t *testing.T) {
@@ -113,23 +121,18 @@ func TestRelinksDoNotGrowWithTheRate(t *testing.T) {
 			"reads":  func(p *peer) { p.PauseRead(); p.AwaitRead(); p.Received(1); p.PauseRead() },
 			"writes": func(p *peer) { p.PauseRead(); p.AwaitWrite(); p.Sent(1); p.PauseWrite() },
 			"phases": func(p *peer) {
-				if short == nil || short.clock != p.shard.clock {
-					short = newPhase(p.shard.clock, Policy{IdleTimeout: timeout})
-					long = newPhase(p.shard.clock, Policy{IdleTimeout: time.Hour})
-				}
+				short = phaseFor(p, short, timeout)
+				long = phaseFor(p, long, time.Hour)
 				p.Enter(long)
 				p.Enter(short)
 				p.Enter(long)
 			},
 			"same phase": func(p *peer) {
-				if short == nil || short.clock != p.shard.clock {
-					short = newPhase(p.shard.clock, Policy{IdleTimeout: timeout})
-				}
+				short = phaseFor(p, short, timeout)
 				p.Enter(short)
 				p.Enter(short)
 			},
 		} {
-			short = nil
 			st, elapsed := busy(t, policy, every, do)
 			most := mostLooks(int64(timeout/defaultTick)) * uint64(elapsed/timeout+1)
 			if st.EarlyReschedules > most || st.Checks > most {

@@ -129,9 +129,7 @@ func TestPulseOfLongAgo(t *testing.T) {
 	for _, ago := range []time.Duration{(1<<31 + 100) * defaultTick, (1<<32 - 100) * defaultTick, 1 << 62, 1<<63 - 1} {
 		for name, pulse := range map[string]SocketState{"in": {In: ago}, "out": {Out: ago}} {
 			onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-				p := &pulsed{pulse: pulse}
-				r.track(&p.Conn, p)
-				born := time.Now()
+				p, born := r.prober(func() SocketState { return pulse }), time.Now()
 				r.wait(10 * time.Second)
 				if len(p.expired) != 1 || p.at.Sub(born) > time.Second+r.late() {
 					r.Errorf("%s %v ago: %v after %v", name, ago, p.expired, p.at.Sub(born))
@@ -140,13 +138,6 @@ func TestPulseOfLongAgo(t *testing.T) {
 		}
 	}
 }
-
-type pulsed struct {
-	peer
-	pulse SocketState
-}
-
-func (p *pulsed) Examine() SocketState { return p.pulse }
 
 // TestPhaseOfAClosedTracker: no connection could enter it.
 func TestPhaseOfAClosedTracker(t *testing.T) {

@@ -55,11 +55,6 @@ type Options struct {
 	// Logger logs panics of callbacks. The default is slog.Default().
 	Logger *slog.Logger
 
-	// OnPass, if not nil, is called after each pass over a shard, with the time that the pass
-	// took. It is called by the driver or on the shard's loop. Passes of several shards may call
-	// it at the same time.
-	OnPass func(took time.Duration)
-
 	// Label returns the name of a connection in [End], [Info] and the log. It is called when
 	// the connection ends or is listed: on the loop if there is one, otherwise in a pass or by
 	// the goroutine that ends the connection. It may be called for several connections at the
@@ -127,8 +122,8 @@ func TickFor(policies ...Policy) time.Duration {
 	const finest, coarsest, share = 10 * time.Millisecond, 100 * time.Millisecond, 50
 	shortest := coarsest * share
 	for _, p := range policies {
-		for f := range fields {
-			if value := f.value(&p); value > 0 {
+		for _, value := range p.fields {
+			if value > 0 {
 				shortest = min(shortest, value)
 			}
 		}

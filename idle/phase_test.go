@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 func TestEnterMakesAShorterTimeoutEffective(t *testing.T) {
@@ -40,7 +39,7 @@ func TestEnterTheExemptPhaseAndBack(t *testing.T) {
 // TestEnterBeginsAllLimitsButTheAge enters the same phase again and again.
 func TestEnterBeginsAllLimitsButTheAge(t *testing.T) {
 	policy := Policy{
-		IdleTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second, MaxAge: time.Minute,
+		IdleTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second, PhaseTimeout: time.Second, MaxAge: time.Minute,
 		Heartbeat:   Heartbeat{Interval: time.Second, Passive: true},
 		MinReadRate: Rate{1000, time.Second}, MinWriteRate: Rate{1000, time.Second},
 	}
@@ -94,30 +93,6 @@ func TestEnterPanicsOnMisuse(t *testing.T) {
 	})
 }
 
-// TestEnterTakesBackNothing does the two things that Enter does apart from each
-// other, as when its goroutine is preempted, with an activity between.
-func TestEnterTakesBackNothing(t *testing.T) {
-	for reason, of := range map[Reason]struct {
-		policy Policy
-		do     func(*peer)
-	}{
-		ReasonIdle:      {Policy{IdleTimeout: time.Second}, func(p *peer) { p.Touch() }},
-		ReasonWrite:     {Policy{WriteTimeout: time.Second}, func(p *peer) { p.TouchOut() }},
-		ReasonHeartbeat: {Policy{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}}, func(p *peer) { p.Beat() }},
-	} {
-		onDriver(t, of.policy, nil, func(r *rig) {
-			p := r.peer()
-			p.AwaitWrite()
-			stamp := p.shard.stamp()
-			r.lives(p, 100*time.Millisecond)
-			of.do(p)
-			since := time.Now()
-			p.begin(r.Tracker.phase, stamp)
-			r.dies(p, since, time.Second, reason)
-		})
-	}
-}
-
 // TestPingTakesBackNoPhase has a phase begin a tick after a pass has looked at the
 // clock for the stamp of a ping.
 func TestPingTakesBackNoPhase(t *testing.T) {
@@ -125,28 +100,10 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 		p := r.pinged()
 		r.lives(&p.peer, odd)
 		next := clock.StampOf(r.clock.Now() + 1)
-		timed := r.phaseOf(Policy{PhaseTimeout: time.Second})
-		p.begin(timed, next)
-		p.phase.Store(timed)
+		p.pinged.Store(next)
 		r.own[0].ping(&p.Conn, decision{stamp: p.shard.stamp()})
 		if got := p.pinged.Load(); got != next {
 			r.Errorf("the phase that began at %d has begun at %d", next.Bits(), got.Bits())
-		}
-	})
-}
-
-// TestErrorIsOfOnePhase has a connection enter a phase between the look that
-// finds a limit passed and the making of the error.
-func TestErrorIsOfOnePhase(t *testing.T) {
-	onDriver(t, Policy{Name: "first", IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
-		p := r.peer()
-		v := decision{phase: r.Tracker.phase, Moment: r.clock.Moment()}
-		v.Now += 1000
-		snap := p.snapshot(v.Moment)
-		v.Deadline = deadlines.Next(&snap, v.phase.limits)
-		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))
-		if err := p.shard.errorOf(&v); err.Phase != "first" || err.Limit != time.Second {
-			r.Errorf("%v", err)
 		}
 	})
 }
@@ -192,79 +149,6 @@ func TestPhaseTimeoutIsMovedByNothing(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestEnterRestartsThePhaseTimeout enters the same phase, then another, and
-// then one without the limit.
-func TestEnterRestartsThePhaseTimeout(t *testing.T) {
-	onBoth(t, handshake, nil, func(r *rig) {
-		p, exempt := r.peer(), r.phaseOf(Policy{})
-		longer := r.phaseOf(Policy{PhaseTimeout: 3 * time.Second})
-		for range 5 {
-			r.lives(p, 900*time.Millisecond+odd)
-			r.do(func() { p.Enter(r.Tracker.phase) })
-		}
-		r.lives(p, 900*time.Millisecond)
-		r.do(func() { p.Enter(longer) })
-		r.lives(p, 2900*time.Millisecond)
-		r.do(func() { p.Enter(exempt) })
-		r.lives(p, time.Hour)
-		r.do(func() { p.Enter(r.Tracker.phase) })
-		r.dies(p, time.Now(), time.Second, ReasonPhase)
-	})
-}
-
-// TestPhaseTimeoutBesideHeartbeats changes between phases that use the same
-// word of the state for something else.
-func TestPhaseTimeoutBesideHeartbeats(t *testing.T) {
-	onBoth(t, handshake, nil, func(r *rig) {
-		p := r.pinged()
-		active := r.phaseOf(beats)
-		passive := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: 5 * time.Second, Passive: true}})
-		r.lives(&p.peer, 900*time.Millisecond+odd)
-		r.do(func() { p.Enter(active) })
-		r.lives(&p.peer, 11*time.Second) // a ping is unanswered
-		if len(p.pings) != 1 {
-			r.Fatalf("pinged after %v", p.pings)
-		}
-		r.do(func() { p.Enter(r.Tracker.phase) })
-		r.lives(&p.peer, 900*time.Millisecond)
-		r.do(func() { p.Enter(passive) })
-		r.lives(&p.peer, 4900*time.Millisecond)
-		r.do(func() { p.Beat(); p.Enter(r.Tracker.phase) })
-		since := time.Now()
-		r.lives(&p.peer, 900*time.Millisecond)
-		r.do(p.Beat)
-		r.dies(&p.peer, since, time.Second, ReasonPhase)
-	})
-}
-
-func TestTheNearerOfPhaseAndOtherLimitsWins(t *testing.T) {
-	policy := Policy{PhaseTimeout: 2 * time.Second, IdleTimeout: time.Second, MaxAge: 3 * time.Second}
-	onBoth(t, policy, nil, func(r *rig) {
-		idle, busy, again, since := r.peer(), r.peer(), r.peer(), time.Now()
-		r.lives(busy, 900*time.Millisecond)
-		r.do(func() { busy.Touch(); again.Touch() })
-		r.dies(idle, since, time.Second, ReasonIdle)
-		r.lives(busy, 600*time.Millisecond)
-		r.do(func() { busy.Touch(); again.Enter(r.Tracker.phase) })
-		r.dies(busy, since, 2*time.Second, ReasonPhase)
-		r.do(again.Touch)
-		r.wait(800 * time.Millisecond)
-		r.do(again.Touch)
-		r.dies(again, since, 3*time.Second, ReasonMaxAge)
-	})
-}
-
-// TestUnreadInputIsNoExcuseForThePhase does not even have the owner asked.
-func TestUnreadInputIsNoExcuseForThePhase(t *testing.T) {
-	onBoth(t, handshake, nil, func(r *rig) {
-		p := r.prober(func() SocketState { return SocketState{Unread: true, In: 1, Out: 1, OutEmpty: true, Unreported: 1e6} })
-		r.dies(&p.peer, time.Now(), time.Second, ReasonPhase)
-		if p.probes != 0 {
-			r.Errorf("probed %d times", p.probes)
-		}
-	})
 }
 
 // TestKeepOfAPhaseRestartsItFromTheAnswer lets Keep take its time.

@@ -16,26 +16,19 @@ import (
 // Durations are rounded up to whole ticks. No limit takes effect before it has
 // passed, and each takes effect at most this much later:
 //
-//   - a limit of whole ticks: 1⅛ ticks; any other: 2⅛;
-//   - ReadTotal and the rates, which add up waits: one tick more, and ReadTotal yet
-//     another one if input arrives just before it has passed;
+//   - a limit of whole ticks: 1⅛ ticks; any other, and the rates if a wait lasts: 2⅛;
 //   - MaxAge with a MaxAgeGrace: the lateness of both together;
 //   - an active Heartbeat: the lateness of its Interval, and of its Timeout once for
 //     each of the Misses.
 //
+// If input is unread when a limit has passed, or when a drain or an eviction would end the connection, the server may be
+// about to read it. So unread input counts like input for IdleTimeout, ReadTimeout and an active Heartbeat, as if it had
+// arrived a tick before. PhaseTimeout, MinReadRate, a passive Heartbeat, and IdleTimeout with ExplicitUse it puts off by five
+// ticks. Both happen only once until the server reads.
+//
 // If one limit turns out not to have passed when it's checked, a timeout by another one may come a
 // tick later than this list says. If two pass in the same tick, the error names the one whose
 // [Reason] comes first.
-//
-// Three limits are on a total time, no matter whether bytes move. This is how they differ:
-//
-//	for                 use           counts                     starts over
-//	a handshake         PhaseTimeout  all time                   with each phase
-//	a header, a body    ReadTotal     while bytes are awaited    with each phase
-//	a connection        MaxAge        all time                   never
-//
-// For example, time in which a server is busy between two reads of a header
-// counts for PhaseTimeout but not for ReadTotal.
 //
 // [New] and [Tracker.Phase] copy the Policy that they are given.
 type Policy struct {
@@ -48,25 +41,24 @@ type Policy struct {
 	// until it enters another phase, though it calls OnDrain, and an eviction spares it.
 	NoInterrupt bool
 
-	// IdleTimeout limits the time without use of the connection in either direction: without
-	// any byte except the pings of an active Heartbeat and their answers.
+	// ExplicitUse says that only [Conn.Use] counts as use of the connection. Without it every byte does, in either direction.
+	// IdleTimeout, evictions, the order of a [Tracker.Drain], [Conn.Idle] and [Info] go by use. Set it if pings,
+	// or other messages that a client sends without being asked by its user, must not keep a connection from being idle.
+	// The other limits don't depend on it.
+	ExplicitUse bool
+
+	// IdleTimeout limits the time without use of the connection.
 	IdleTimeout time.Duration
 
 	// ReadTimeout limits how long the server waits for bytes without any arriving.
 	ReadTimeout time.Duration
 
-	// ReadTotal limits the total time in which the server waits for bytes, since tracking began
-	// or this policy was last entered. Bytes that arrive don't extend it. It's for input that has
-	// to be complete by some time, such as the header of a request. Waits are measured exactly,
-	// even those shorter than a tick. ReadTotal can't be combined with MinReadRate, with which
-	// each byte gives the peer more time.
-	ReadTotal time.Duration
-
 	// WriteTimeout limits how long bytes wait to be sent without any being sent.
 	WriteTimeout time.Duration
 
 	// PhaseTimeout limits the time under this policy, since tracking began or the
-	// policy was last entered. Only an OnTimeout that keeps the connection extends it.
+	// policy was last entered. Only an OnTimeout that keeps the connection extends it. It's for input that has
+	// to be complete by some time, such as a handshake or the header of a request.
 	PhaseTimeout time.Duration
 
 	// MaxAge limits the time since tracking began. MaxAgeJitter adds a random time up to its value to the
@@ -88,7 +80,8 @@ type Policy struct {
 
 	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since the phase
 	// began (a fast peer's lead is limited, see [Rate]), over the time in which the server waited
-	// for bytes, or bytes waited to be sent. Waits are measured exactly, even those shorter than a tick. MinWriteRate counts the
+	// for bytes, or bytes waited to be sent. Waits are measured exactly, even those shorter than a tick. But a rate is
+	// checked once a tick, and takes effect only if there is a wait at that moment. MinWriteRate counts the
 	// bytes that the peer acknowledged during those waits, if the system reports their number
 	// (TCP on Linux), and otherwise the bytes that the kernel accepted.
 	MinReadRate  Rate
@@ -115,20 +108,8 @@ type Policy struct {
 // The keep-alive of TCP, which package net turns on, finds hosts that have vanished, but no
 // processes that hang. A Heartbeat finds both, so it makes that superfluous.
 //
-// A ping and its answer show that the peer is alive, but they don't count as use of the
-// connection. IdleTimeout, evictions, the order of a [Tracker.Drain], [Conn.Idle] and
-// [Info] go by use. An active Heartbeat and ReadTimeout go by any byte that arrives,
-// WriteTimeout by any that is sent, and a passive Heartbeat by beats only.
-//
-// A tracker doesn't know the protocol. It assumes that the first output reported while
-// Hooks.Ping runs is the ping, and that the first input after it is the answer. If a message
-// crosses the ping, the message is mistaken for the answer. The real answer, which comes a
-// round trip later, then counts as use. If a ping or an answer is reported in several parts, all but the first
-// count as use. A beat counts as use if an adapter reports the read in which it came. In
-// HTTP/2, a connection is in use while a stream is open. PING, SETTINGS and other frames
-// between streams aren't use. If a peer may leave a ping unanswered because it has just sent
-// something else, set CountsAsUse. Otherwise that message may be taken for the answer, and
-// doesn't restart IdleTimeout.
+// Pings and their answers are bytes, so they count as use of the connection, unless Policy.ExplicitUse is set. Without it, an
+// IdleTimeout beside an active Heartbeat would never pass, so a longer one than Interval is an error.
 //
 // A Heartbeat doesn't limit how often a peer beats. To do that, count the beats with a
 // rate limiter and call [Conn.End]; package idlenet has an example.
@@ -143,24 +124,26 @@ type Heartbeat struct {
 	// the Interval, and is only for the active form. A silent peer may be timed out
 	// earlier, by up to Jitter.
 	Jitter time.Duration
-
-	// CountsAsUse makes pings and their answers count as use of the connection. IdleTimeout
-	// then restarts with each of them. It is only for the active form.
-	CountsAsUse bool
 }
 
 // Rate is a minimum rate. It is off when BytesPerSecond is zero. Grace is the time for a slow
 // start, and must not be zero. A sender that sends nothing is timed out after Grace, and each
 // byte that it sends adds 1/BytesPerSecond seconds. So a fast sender may pause later, but for at
-// most a minute and Grace. The highest BytesPerSecond depends on the tick: with a tick of 10 ms
-// it is about 4 GB/s.
+// most a minute and Grace.
 type Rate struct {
 	BytesPerSecond int
 	Grace          time.Duration
 }
 
-// SetsLimit reports whether p sets a limit. Name and NoInterrupt aren't limits.
-func (p Policy) SetsLimit() bool { return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt} }
+// SetsLimit reports whether p sets a limit. Name, NoInterrupt and ExplicitUse aren't limits.
+func (p Policy) SetsLimit() bool {
+	return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt, ExplicitUse: p.ExplicitUse}
+}
+
+// pingsAreUse reports whether connections under p are pinged, and pings count as use.
+func (p *Policy) pingsAreUse() bool {
+	return p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && !p.ExplicitUse
+}
 
 func (h *Heartbeat) misses() int { return max(h.Misses, 1) }
 
@@ -172,26 +155,11 @@ func (h *Heartbeat) limit() time.Duration {
 	return h.Interval + time.Duration(h.misses())*h.Timeout
 }
 
-// fields yields the fields of a policy that have to be a number of ticks, or 0.
-func fields(yield func(field) bool) {
-	for r := ReasonIdle; r < numLimits; r++ {
-		own := limits[r].fields
-		if own == nil {
-			own = []field{{limits[r].setting, limits[r].allowed}}
-		}
-		for _, f := range own {
-			if !yield(f) {
-				return
-			}
-		}
-	}
-}
-
 // errNoLimit is the error for a tracker whose policy sets no limit.
 func errNoLimit() error {
 	var settings []string
 	for r := ReasonIdle; r < numLimits; r++ {
-		settings = append(settings, limits[r].setting)
+		settings = append(settings, table[r].setting)
 	}
 	return errors.New("idle: the policy sets no limit; set at least one of " + strings.Join(settings, ", "))
 }
@@ -207,14 +175,14 @@ func (p *Policy) validate(tick time.Duration) error {
 		return fmt.Errorf("idle: Name of a policy has %d bytes (%.20q...); use at most %d", len(p.Name), p.Name, mostLabel)
 	}
 	longest := clock.MaxTicks * tick
-	for f := range fields {
-		switch value := f.value(p); {
+	for name, value := range p.fields {
+		switch {
 		case value < 0:
-			return fmt.Errorf("idle: %s is %v; use 0 to disable it", f.name, value)
+			return fmt.Errorf("idle: %s is %v; use 0 to disable it", name, value)
 		case value > 0 && value < tick:
-			return fmt.Errorf("idle: %s is %v, shorter than the tick of %v; use a longer timeout (with a unit, like 60*time.Second) or a shorter Options.Tick", f.name, value, tick)
+			return fmt.Errorf("idle: %s is %v, shorter than the tick of %v; use a longer timeout (with a unit, like 60*time.Second) or a shorter Options.Tick", name, value, tick)
 		case value > longest:
-			return fmt.Errorf("idle: %s is %v; with a tick of %v the longest is %v; use a longer Options.Tick, or 0 to disable it", f.name, value, tick, longest)
+			return fmt.Errorf("idle: %s is %v; with a tick of %v the longest is %v; use a longer Options.Tick, or 0 to disable it", name, value, tick, longest)
 		}
 	}
 	if age := p.MaxAge + p.MaxAgeJitter + p.MaxAgeGrace; age > longest {
@@ -223,13 +191,13 @@ func (p *Policy) validate(tick time.Duration) error {
 	if p.MaxAge == 0 && (p.MaxAgeJitter > 0 || p.MaxAgeGrace > 0) {
 		return fmt.Errorf("idle: MaxAge is 0, but MaxAgeJitter is %v and MaxAgeGrace is %v; set MaxAge too", p.MaxAgeJitter, p.MaxAgeGrace)
 	}
-	if p.ReadTotal > 0 && p.MinReadRate.BytesPerSecond > 0 {
-		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes per second; set only one of them", p.ReadTotal, p.MinReadRate.BytesPerSecond)
+	if h := p.Heartbeat; p.pingsAreUse() && p.IdleTimeout > h.Interval {
+		return fmt.Errorf("idle: IdleTimeout is %v, but connections are pinged every %v, and pings count as use, so it would never pass; set ExplicitUse and call Conn.Use for what is use, or leave IdleTimeout 0", p.IdleTimeout, h.Interval)
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),
-		p.MinReadRate.validate("MinReadRate", tick),
-		p.MinWriteRate.validate("MinWriteRate", tick),
+		p.MinReadRate.validate("MinReadRate"),
+		p.MinWriteRate.validate("MinWriteRate"),
 	)
 }
 
@@ -243,8 +211,6 @@ func (h *Heartbeat) validate(longest time.Duration) error {
 		return fmt.Errorf("idle: Heartbeat.Timeout is 0; set it to how long the answer to a ping may take")
 	case h.Passive && h.Jitter > 0:
 		return fmt.Errorf("idle: Heartbeat.Jitter is %v, but Heartbeat is Passive, so there are no pings to spread; use 0", h.Jitter)
-	case h.Passive && h.CountsAsUse:
-		return errors.New("idle: Heartbeat.CountsAsUse is set, but Heartbeat is Passive, so there are no pings")
 	case h.Jitter > h.Interval:
 		return fmt.Errorf("idle: Heartbeat.Jitter is %v; it must be at most the Interval of %v", h.Jitter, h.Interval)
 	case max(h.Interval, h.Timeout) > longest/time.Duration(h.misses()+1):
@@ -253,10 +219,8 @@ func (h *Heartbeat) validate(longest time.Duration) error {
 	return nil
 }
 
-func (r *Rate) validate(name string, tick time.Duration) error {
-	switch most := maxRate(tick); {
-	case int64(r.BytesPerSecond) > most:
-		return fmt.Errorf("idle: %s.BytesPerSecond is %d; with a tick of %v the most is %d; use a shorter Options.Tick, or 0 to disable it", name, r.BytesPerSecond, tick, most)
+func (r *Rate) validate(name string) error {
+	switch {
 	case r.BytesPerSecond < 0:
 		return fmt.Errorf("idle: %s.BytesPerSecond is %d; use 0 to disable it", name, r.BytesPerSecond)
 	case r.BytesPerSecond == 0 && r.Grace != 0:
@@ -265,14 +229,6 @@ func (r *Rate) validate(name string, tick time.Duration) error {
 		return fmt.Errorf("idle: %s.Grace is 0; set it to how long a slow start may take", name)
 	}
 	return nil
-}
-
-// maxRate returns the highest rate, in bytes per second, for which the time that a byte adds is
-// exact to a hundredth. That time is a whole number of 2⁻³² ticks, rounded up. With a tick of 10
-// ms that is 4.3 GB/s.
-func maxRate(tick time.Duration) int64 {
-	const fine = 100 // the least price of a byte, in 2⁻³² ticks
-	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)
 }
 
 // checkDuration returns an error if the named value is negative, or so short that its unit was

@@ -49,7 +49,7 @@ func TestPolicyRefused(t *testing.T) {
 		{beat(Heartbeat{Interval: time.Second, Timeout: time.Second, Jitter: -1}), []string{"Heartbeat.Jitter", "-1ns"}},
 		{beat(Heartbeat{Interval: time.Second, Timeout: time.Second, Jitter: 2 * time.Second}), []string{"Heartbeat.Jitter", "2s", "1s"}},
 		{beat(Heartbeat{Interval: time.Second, Passive: true, Jitter: time.Second / 2}), []string{"Heartbeat.Jitter", "500ms", "Passive"}},
-		{beat(Heartbeat{Interval: time.Second, Passive: true, CountsAsUse: true}), []string{"Heartbeat.CountsAsUse", "Passive"}},
+		{Policy{IdleTimeout: 2 * time.Second, Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}}, []string{"IdleTimeout is 2s", "every 1s", "ExplicitUse"}},
 		{beat(Heartbeat{Passive: true}), []string{"Heartbeat.Interval is 0", "Passive:true"}},
 		{beat(Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: -1}), []string{"Heartbeat.Misses", "-1"}},
 		{beat(Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 101}), []string{"Heartbeat.Misses", "101"}},
@@ -64,16 +64,6 @@ func TestPolicyRefused(t *testing.T) {
 	} {
 		refused(t, fmt.Sprintf("%+v", test.policy), test.policy, nil, test.want)
 	}
-}
-
-// TestRateThatNoByteCouldPayFor checks that a rate is refused at which the price of a
-// byte, which is rounded up, would be wrong.
-func TestRateThatNoByteCouldPayFor(t *testing.T) {
-	opts := &Options{Tick: 100 * time.Millisecond}
-	fast := Rate{BytesPerSecond: 1 << 30, Grace: time.Second}
-	refused(t, "read", Policy{MinReadRate: fast}, opts, []string{"MinReadRate.BytesPerSecond", "1073741824", "429496729", "100ms"})
-	fast.BytesPerSecond = 429496729 + 1
-	refused(t, "write", Policy{MinWriteRate: fast}, opts, []string{"MinWriteRate.BytesPerSecond", "429496730"})
 }
 
 func TestOptionsRefused(t *testing.T) {
@@ -125,6 +115,9 @@ func TestPolicyAccepted(t *testing.T) {
 		{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}},
 		{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Minute, Misses: 100}},
 		{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}},
+		{IdleTimeout: time.Second, Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}},
+		{IdleTimeout: time.Hour, Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}, ExplicitUse: true},
+		{IdleTimeout: time.Hour, Heartbeat: Heartbeat{Interval: time.Second, Passive: true}},
 		{MinReadRate: Rate{1, time.Second}, MinWriteRate: Rate{1 << 30, time.Second}},
 		{IdleTimeout: clock.MaxTicks * 10 * time.Millisecond},
 		{Name: "handshake", PhaseTimeout: 10 * time.Millisecond, IdleTimeout: time.Second, MaxAge: time.Hour},
@@ -172,7 +165,7 @@ func TestTimeoutError(t *testing.T) {
 }
 
 func TestReasonString(t *testing.T) {
-	want := []string{"none", "idle", "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase", "read_total", "drain", "shed", "evict", "reason 13"}
+	want := []string{"none", "idle", "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase", "drain", "shed", "evict", "reason 12"}
 	for r, name := range want {
 		if got := Reason(r).String(); got != name {
 			t.Errorf("Reason(%d) is %q, want %q", r, got, name)
@@ -183,7 +176,7 @@ func TestReasonString(t *testing.T) {
 // TestReasonsNameAField of Policy, which is what the error calls the limit.
 func TestReasonsNameAField(t *testing.T) {
 	for r := ReasonIdle; r < numLimits; r++ {
-		setting := limits[r].setting
+		setting := table[r].setting
 		if _, ok := reflect.TypeFor[Policy]().FieldByName(setting); !ok {
 			t.Errorf("the setting of %v is %q, which is no field of Policy", r, setting)
 		}
@@ -212,7 +205,7 @@ func TestTickFor(t *testing.T) {
 		{nil, 100 * ms},
 		{[]Policy{{IdleTimeout: time.Minute}}, 100 * ms},
 		{[]Policy{{IdleTimeout: time.Minute, Heartbeat: Heartbeat{Interval: 20 * s, Timeout: 3 * s}}}, 60 * ms},
-		{[]Policy{{IdleTimeout: time.Minute}, {ReadTotal: 2 * s}}, 40 * ms},
+		{[]Policy{{IdleTimeout: time.Minute}, {PhaseTimeout: 2 * s}}, 40 * ms},
 		{[]Policy{{MinReadRate: Rate{100, s}}, {MaxAge: time.Hour}}, 20 * ms},
 		{[]Policy{{WriteTimeout: 100 * ms}}, 10 * ms},
 	} {
@@ -232,7 +225,7 @@ func TestTickFor(t *testing.T) {
 
 // TestSetsLimit sets one field at a time.
 func TestSetsLimit(t *testing.T) {
-	none := []string{"Name", "NoInterrupt", "Handshake"}
+	none := []string{"Name", "NoInterrupt", "ExplicitUse"}
 	typ := reflect.TypeFor[Policy]()
 	for i := range typ.NumField() {
 		var p Policy

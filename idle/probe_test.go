@@ -1,7 +1,7 @@
 package idle
 
 import (
-	"sync/atomic"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -21,35 +21,191 @@ func (r *rig) prober(probe func() SocketState) *prober {
 	return p
 }
 
-// TestUnreadInputAvertsOnce covers all reasons that are about reading. The input may be a beat,
-// which puts the limit of beats off by a few ticks only.
-func TestUnreadInputAvertsOnce(t *testing.T) {
-	for reason, test := range map[Reason]struct {
-		policy Policy
-		off    time.Duration
-	}{
-		ReasonIdle:        {Policy{IdleTimeout: time.Second}, time.Second},
-		ReasonRead:        {Policy{ReadTimeout: time.Second}, time.Second},
-		ReasonHeartbeat:   {Policy{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}}, 0},
-		ReasonMinReadRate: {Policy{MinReadRate: Rate{1, time.Second}}, time.Second},
+// TestUnreadInputCountsOnce for the limits that bytes restart. A server that doesn't read has the limit once more.
+func TestUnreadInputCountsOnce(t *testing.T) {
+	for reason, policy := range map[Reason]Policy{
+		ReasonIdle:      {IdleTimeout: time.Second},
+		ReasonRead:      {ReadTimeout: time.Second},
+		ReasonHeartbeat: {Heartbeat: Heartbeat{Interval: 500 * time.Millisecond, Timeout: 500 * time.Millisecond}},
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
-			onBoth(t, test.policy, nil, func(r *rig) {
-				p := r.prober(func() SocketState { return SocketState{Unread: true} })
-				if born, off := time.Now(), test.off; off > 0 {
-					r.lives(&p.peer, time.Second+r.late())
-					r.dies(&p.peer, born, time.Second+off, reason)
-				} else {
-					r.lives(&p.peer, time.Second+beatPatience*r.opts.Tick)
-					r.dies(&p.peer, born.Add(beatPatience*r.opts.Tick), time.Second, reason)
-				}
-				if p.probes != 2 {
+			onBoth(t, policy, nil, func(r *rig) {
+				p := &pingedProber{}
+				p.probe = func() SocketState { return SocketState{Unread: true, In: 1} }
+				r.track(&p.Conn, p)
+				born := time.Now()
+				r.lives(&p.peer, time.Second+2*r.late())
+				if p.probes != 1 {
 					r.Errorf("probed %d times", p.probes)
+				}
+				r.wait(time.Until(born.Add(2*time.Second + 3*r.late())))
+				if age := p.at.Sub(born); len(p.expired) != 1 || p.expired[0].Reason != reason || age < 2*time.Second-2*r.opts.Tick || p.probes != 2 {
+					r.Errorf("ended after %v by %v, probed %d times", age, p.expired, p.probes)
 				}
 			})
 		})
 	}
 }
+
+// A pingedProber is pinged and never answers.
+type pingedProber struct{ prober }
+
+func (*pingedProber) Ping() error { return nil }
+
+// TestUnreadInputPutsOff the limits that bytes don't restart by five ticks. That's so if the server doesn't read, and if it
+// reads all the time and the peer trickles.
+func TestUnreadInputPutsOff(t *testing.T) {
+	const limit = time.Second
+	for reason, policy := range map[Reason]Policy{
+		ReasonIdle:        {IdleTimeout: limit, ExplicitUse: true},
+		ReasonPhase:       {PhaseTimeout: limit},
+		ReasonHeartbeat:   {Heartbeat: Heartbeat{Interval: limit, Passive: true}},
+		ReasonMinReadRate: {MinReadRate: Rate{1e6, limit}},
+	} {
+		for _, reads := range []bool{false, true} {
+			t.Run(fmt.Sprint(reason, " reads ", reads), func(t *testing.T) {
+				onBoth(t, policy, nil, func(r *rig) {
+					for range 5 {
+						r.wait(odd)
+						p, born := r.prober(func() SocketState { return SocketState{Unread: true} }), time.Now()
+						for time.Since(born) < limit+20*r.opts.Tick {
+							if r.wait(time.Millisecond); reads {
+								r.do(func() { p.Received(1); p.PauseRead(); p.AwaitRead() })
+							}
+						}
+						most := limit + unreadTicks*r.opts.Tick + r.late()
+						if reason == ReasonMinReadRate && reads {
+							most += 2 * time.Millisecond // what these bytes pay for
+						}
+						if age := p.at.Sub(born); len(p.expired) != 1 || p.expired[0].Reason != reason || age < limit+unreadTicks*r.opts.Tick || age > most {
+							r.Errorf("ended after %v by %v; want at most %v", age, p.expired, most)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestInputInTimeIsReadAfterTheLimit: the server reads the rest of a header that has come in time a little after the
+// limit, as on a busy machine.
+func TestInputInTimeIsReadAfterTheLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy Policy
+		read   func(*prober)
+	}{
+		"phase": {Policy{PhaseTimeout: time.Second}, func(*prober) {}},
+		"beat":  {Policy{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}}, func(p *prober) { p.Beat() }},
+		"rate":  {Policy{MinReadRate: Rate{1, time.Second}}, func(p *prober) { p.PauseRead() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, test.policy, nil, func(r *rig) {
+				next := r.phaseOf(Policy{Name: "next", IdleTimeout: 10 * time.Second})
+				p := r.prober(func() SocketState { return SocketState{Unread: true} })
+				for p.probes == 0 {
+					r.wait(time.Millisecond)
+				}
+				r.wait((unreadTicks - 1) * r.opts.Tick)
+				r.do(func() { p.Received(100); test.read(p) })
+				if name == "phase" {
+					r.do(func() { p.Enter(next) })
+				}
+				r.lives(&p.peer, 900*time.Millisecond)
+			})
+		})
+	}
+}
+
+// TestAnswersReadLate has a server that works for longer than a ping may wait for its answer. The answer lies unread
+// meanwhile.
+func TestAnswersReadLate(t *testing.T) {
+	beat := Heartbeat{Interval: 500 * time.Millisecond, Timeout: 250 * time.Millisecond}
+	onBoth(t, Policy{Heartbeat: beat}, nil, func(r *rig) {
+		p := &quickAnswerer{}
+		r.track(&p.Conn, p)
+		for range 20 {
+			r.lives(&p.peer, 1200*time.Millisecond)
+			r.do(func() { p.unread = false; p.Received(1) })
+		}
+	})
+}
+
+// A quickAnswerer answers pings at once. Its answers lie unread.
+type quickAnswerer struct{ foundPeer }
+
+func (p *quickAnswerer) Ping() error { p.unread = true; return nil }
+
+// TestUnreadInputChangesNoAccount has one byte unread when a limit of writing passes. What is told of the idle
+// time is true all the same, and a ping isn't put off.
+func TestUnreadInputChangesNoAccount(t *testing.T) {
+	for name, policy := range map[string]Policy{
+		"WriteTimeout": {WriteTimeout: 3 * time.Second},
+		"MinWriteRate": {MinWriteRate: Rate{1, 3 * time.Second}},
+		"IdleTimeout":  {IdleTimeout: 3 * time.Second}, // with unread input, it passes a second time
+	} {
+		policy.Heartbeat = Heartbeat{Interval: 10 * time.Second, Timeout: 10 * time.Second}
+		t.Run(name, func(t *testing.T) {
+			var told []End
+			onBoth(t, policy, &Options{OnEnds: func(ends []End) { told = append(told, ends...) }}, func(r *rig) {
+				told = nil
+				p := &unreadKeeper{}
+				p.probe = func() SocketState { return SocketState{Unread: true, In: 1} }
+				r.track(&p.Conn, p)
+				r.wait(time.Second)
+				r.do(func() { p.Received(1); p.AwaitWrite() })
+				last, limit := time.Now(), 3*time.Second
+				if name == "IdleTimeout" {
+					limit = 6 * time.Second
+				}
+				r.lives(&p.peer, limit-3*r.opts.Tick)
+				near := func(what string, got, want time.Duration) {
+					r.Helper()
+					if got > want || got < want-2*r.late() {
+						r.Errorf("%s is %v, want %v", what, got, want)
+					}
+				}
+				r.do(func() { near("Conn.Idle", p.Idle(), time.Since(last)) })
+				near("Info.Idle", r.infos()[p].Idle, time.Since(last))
+				r.wait(3*r.opts.Tick + 2*r.late())
+				if len(p.expired) != 1 || p.probes == 0 {
+					r.Fatalf("expired %v, probed %d times", p.expired, p.probes)
+				}
+				r.wait(time.Second)
+				if len(told) != 1 {
+					r.Fatalf("told of %v", told)
+				}
+				near("End.Idle", told[0].Idle, p.at.Sub(last))
+			})
+		})
+	}
+	onBoth(t, Policy{WriteTimeout: time.Second, Heartbeat: Heartbeat{Interval: 1500 * time.Millisecond, Timeout: time.Second}}, nil, func(r *rig) {
+		p := &unreadKeeper{keep: true}
+		p.probe = func() SocketState { return SocketState{Unread: true, In: 1} }
+		r.track(&p.Conn, p)
+		r.do(p.AwaitWrite)
+		born := time.Now()
+		r.wait(1400 * time.Millisecond)
+		r.do(func() {
+			if d := time.Since(born) - p.Idle(); d < 0 || d > 2*r.late() || p.probes != 1 {
+				r.Errorf("idle for %v, probed %d times", p.Idle(), p.probes)
+			}
+		})
+		r.wait(600 * time.Millisecond)
+		if d := p.pinged.Sub(born); d > 1500*time.Millisecond+r.late() {
+			r.Errorf("pinged after %v; a limit of writing passed before", d)
+		}
+	})
+}
+
+// An unreadKeeper is pinged, and may be kept.
+type unreadKeeper struct {
+	prober
+	keep   bool
+	pinged time.Time
+}
+
+func (k *unreadKeeper) Ping() error                  { k.pinged = time.Now(); return nil }
+func (k *unreadKeeper) OnTimeout(*TimeoutError) bool { return k.keep }
 
 // TestUnreadInputAvertsAgainAfterAnActivity is the owner that does read.
 func TestUnreadInputAvertsAgainAfterAnActivity(t *testing.T) {
@@ -91,107 +247,6 @@ func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 		r.dies(&p.peer, since, 2*limit-r.opts.Tick, ReasonIdle) // from the tick before the probe's
 	})
 }
-
-// TestFreshInputAvertsAgainAfterAReadAtOnce is the same with input that came in the
-// tick in which it is read, as a driver finds that is a little late. The read must be
-// seen all the same: it takes the grant back, so the next input averts again.
-func TestFreshInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
-	const limit = 300 * time.Millisecond // less than it takes for the clock to sleep
-	onBoth(t, Policy{IdleTimeout: limit}, nil, func(r *rig) {
-		p := r.prober(nil)
-		p.probe = func() SocketState {
-			if p.probes > 1 {
-				return SocketState{Unread: true}
-			}
-			time.Sleep(time.Millisecond)
-			return SocketState{Unread: true, In: time.Nanosecond}
-		}
-		for p.Conn.state.Load()&granted == 0 {
-			r.wait(time.Millisecond)
-		}
-		r.do(func() { p.Received(1) })
-		r.lives(&p.peer, 3*limit/2)
-	})
-}
-
-// TestUnreadInputAvertsATotalOnce has input that waits for long, or for nobody
-// knows how long: the owner was slow, not the peer. The second time it is not.
-func TestUnreadInputAvertsATotalOnce(t *testing.T) {
-	for _, in := range []time.Duration{0, 100 * time.Millisecond} {
-		onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
-			p := r.prober(func() SocketState { return SocketState{Unread: true, In: in} })
-			r.dies(&p.peer, time.Now(), 2*time.Second, ReasonReadTotal)
-		})
-	}
-}
-
-// TestFreshInputIsNoMatterForATotal has a total that is kept: the input that is
-// found then has come just now, and so has not been an excuse for anything.
-func TestFreshInputIsNoMatterForATotal(t *testing.T) {
-	policy := Policy{ReadTotal: time.Second, IdleTimeout: 1500 * time.Millisecond}
-	onBoth(t, policy, nil, func(r *rig) {
-		p := &keepingProber{}
-		p.probe = func() SocketState { return SocketState{Unread: true, In: time.Nanosecond} }
-		r.track(&p.Conn, p)
-		r.wait(10 * time.Second)
-		for _, err := range p.expired {
-			r.Fatalf("expired by %v; what was read at once is activity to IdleTimeout, and the total is kept", err)
-		}
-		if r.Stats().Extended < 9 {
-			r.Errorf("kept %d times: the input was an excuse", r.Stats().Extended)
-		}
-	})
-}
-
-// TestInputInTimeIsReadBeforeATotalEnds has input arrive just before the limit, and
-// the owner read it just after: a busy machine is a tick late.
-func TestInputInTimeIsReadBeforeATotalEnds(t *testing.T) {
-	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
-		next := r.phaseOf(Policy{Name: "next", IdleTimeout: 10 * time.Second})
-		const before = 5 * time.Millisecond
-		p := r.prober(func() SocketState { return SocketState{Unread: true, In: before} })
-		for p.probes == 0 {
-			r.wait(time.Millisecond)
-		}
-		r.do(func() { p.Received(100); p.Enter(next) })
-		r.lives(&p.peer, 5*time.Second)
-	})
-}
-
-// TestATrickleExtendsATotalByATick has input arrive all the time.
-func TestATrickleExtendsATotalByATick(t *testing.T) {
-	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() SocketState { return SocketState{Unread: true, In: time.Nanosecond} })
-		since := time.Now()
-		r.wait(time.Second + r.late() + r.opts.Tick)
-		if len(p.expired) != 1 || p.at.Sub(since) > time.Second+r.late()+r.opts.Tick {
-			r.Errorf("expired by %v after %v", p.expired, p.at.Sub(since))
-		}
-	})
-}
-
-// TestFreshInputBuysAMinRateNoGrace: it has only to be read, and pays for itself
-// then.
-func TestFreshInputBuysAMinRateNoGrace(t *testing.T) {
-	const grace = 2 * time.Second
-	onBoth(t, Policy{MinReadRate: Rate{100, grace}}, nil, func(r *rig) {
-		var asked atomic.Int64
-		p := r.prober(func() SocketState { return SocketState{Unread: asked.Add(1) == 1, In: time.Nanosecond} })
-		r.wait(grace + 25*time.Millisecond)
-		if asked.Load() == 0 || len(p.expired) > 0 {
-			r.Fatalf("asked %d times, and expired by %v: input that may be all that was owed has to be let in", asked.Load(), p.expired)
-		}
-		r.wait(50 * time.Millisecond)
-		if len(p.expired) != 1 || p.expired[0].Reason != ReasonMinReadRate {
-			r.Errorf("expired by %v", p.expired)
-		}
-	})
-}
-
-// A keepingProber keeps all totals.
-type keepingProber struct{ prober }
-
-func (*keepingProber) OnTimeout(err *TimeoutError) bool { return err.Reason == ReasonReadTotal }
 
 func TestUnreadInputDoesNotExcuseAWriterOrTheAge(t *testing.T) {
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
@@ -250,6 +305,22 @@ func TestDrainedIsNoWait(t *testing.T) {
 		if len(p.expired) != 1 || n != 4 {
 			r.Errorf("probed %d times, timed out: %v", n, p.expired)
 		}
+	})
+}
+
+// TestDrainedInAPauseIsPaidForOnce has the owner report in a long pause that nothing waits. The pause isn't paid for a
+// second time when it ends: then the next write could wait for as long.
+func TestDrainedInAPauseIsPaidForOnce(t *testing.T) {
+	policy := Policy{IdleTimeout: 10 * time.Minute, MinWriteRate: Rate{BytesPerSecond: 1000, Grace: 10 * time.Second}}
+	onBoth(t, policy, nil, func(r *rig) {
+		p := r.prober(func() SocketState { return SocketState{OutEmpty: true, In: time.Second} })
+		r.lives(&p.peer, 15*time.Minute)
+		if p.probes == 0 {
+			r.Error("not probed")
+		}
+		p.probe = func() SocketState { return SocketState{} }
+		r.do(p.AwaitWrite)
+		r.dies(&p.peer, time.Now(), 10*time.Second, ReasonMinWriteRate)
 	})
 }
 

@@ -40,14 +40,14 @@ func TestShorterLimitCountsFromTheLastActivity(t *testing.T) {
 // TestReplacedLimitsCountFromNow covers those that need what was not noted before.
 func TestReplacedLimitsCountFromNow(t *testing.T) {
 	const limit = 2 * time.Second
-	for _, was := range []Policy{{IdleTimeout: time.Hour}, {ReadTotal: time.Hour}, {MinReadRate: Rate{1, time.Hour}, MinWriteRate: Rate{1, time.Hour}}} {
+	for _, was := range []Policy{{IdleTimeout: time.Hour}, {MinReadRate: Rate{1, time.Hour}, MinWriteRate: Rate{1, time.Hour}}} {
 		for reason, p := range map[Reason]Policy{
-			ReasonReadTotal:    {ReadTotal: limit},
+			ReasonIdle:         {IdleTimeout: limit, ExplicitUse: true},
 			ReasonMinReadRate:  {MinReadRate: Rate{100, limit}},
 			ReasonMinWriteRate: {MinWriteRate: Rate{100, limit}},
 			ReasonHeartbeat:    {Heartbeat: Heartbeat{Interval: limit, Passive: true}},
 		} {
-			if was.ReadTotal > 0 && p.ReadTotal > 0 || was.MinReadRate.Grace > 0 && (p.MinReadRate.Grace > 0 || p.MinWriteRate.Grace > 0) {
+			if was.MinReadRate.Grace > 0 && (p.MinReadRate.Grace > 0 || p.MinWriteRate.Grace > 0) {
 				continue // it goes on
 			}
 			onBoth(t, was, nil, func(r *rig) {
@@ -151,83 +151,6 @@ func TestReplaceDuringOnTimeout(t *testing.T) {
 	})
 }
 
-// TestReplacedTotalDoesNotCountAdvance has bytes paid far ahead at a rate, which is
-// replaced by a limit that bytes cannot extend.
-func TestReplacedTotalDoesNotCountAdvance(t *testing.T) {
-	rate, total := Policy{MinReadRate: Rate{1, time.Hour}}, Policy{ReadTotal: 2 * time.Second}
-	for _, between := range []Policy{rate, {IdleTimeout: time.Hour}} {
-		for _, waits := range []bool{true, false} {
-			onBoth(t, rate, nil, func(r *rig) {
-				p := r.peer()
-				r.do(func() {
-					p.Received(1000)
-					if !waits {
-						p.PauseRead()
-					}
-				})
-				r.wait(time.Second)
-				r.setPolicy(between)
-				r.wait(time.Second)
-				r.setPolicy(total)
-				r.wait(time.Second)
-				since := time.Now()
-				if r.do(p.AwaitRead); waits {
-					since = since.Add(-time.Second)
-				}
-				r.wait(time.Until(since.Add(total.ReadTotal - 1)))
-				r.lives(p, 0)
-				r.wait(r.late() + 2*r.opts.Tick)
-				if len(p.expired) != 1 || p.expired[0].Reason != ReasonReadTotal {
-					r.Errorf("%v after it was replaced: expired by %v", time.Since(since), p.expired)
-				}
-			})
-		}
-	}
-}
-
-// TestFollowWhileReplaced has a policy replaced again and again while a connection
-// follows:
-//
-//	driver: follows to a version
-//	user:   Replace
-//	driver: finds yet another version, to which it has to follow too
-func TestFollowWhileReplaced(t *testing.T) {
-	tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	c, replaced, followed := &Conn{}, make(chan struct{}), make(chan struct{})
-	c.phase.Store(tr.phase)
-	go func() {
-		defer close(replaced)
-		for range 20_000 {
-			tr.renew(tr.phase, tr.phase.policy)
-		}
-	}()
-	go func() {
-		defer close(followed)
-		for {
-			c.follow(tr.clock)
-			select {
-			case <-replaced:
-				return
-			default:
-			}
-		}
-	}()
-	select {
-	case <-followed:
-	case <-time.After(time.Minute):
-		t.Fatal("follow does not return")
-	}
-}
-
-// A pingable is a peer that does not answer pings.
-type pingable struct{ peer }
-
-func (p *pingable) Ping() error { return nil }
-
 // TestMissesEndWithTheHeartbeat replaces an active Heartbeat after most of its misses. They
 // must not count against what follows, be it a passive Heartbeat, none, or an active one.
 func TestMissesEndWithTheHeartbeat(t *testing.T) {
@@ -235,16 +158,15 @@ func TestMissesEndWithTheHeartbeat(t *testing.T) {
 	passive := Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 2, Passive: true}}
 	none := Policy{IdleTimeout: time.Hour}
 	onBoth(t, active, nil, func(r *rig) {
-		missMost := func() *pingable {
-			p := &pingable{}
-			r.track(&p.Conn, p)
+		missMost := func() *pinger {
+			p := r.pinged()
 			r.wait(95 * time.Second)
 			if n := misses(p.state.Load()); n < 90 {
 				r.Fatalf("%d misses", n)
 			}
 			return p
 		}
-		beat := func(p *pingable) (last time.Time) {
+		beat := func(p *pinger) (last time.Time) {
 			for range 2 {
 				r.wait(500 * time.Millisecond)
 				last = time.Now()

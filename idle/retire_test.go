@@ -229,43 +229,6 @@ func TestRetireLosesNoConn(t *testing.T) {
 	}
 }
 
-// TestTrackCountsBeforeItLooks has Track wait while somebody looks whether the tracker
-// is empty: the connection is counted by then, and refused if the tracker closes.
-func TestTrackCountsBeforeItLooks(t *testing.T) {
-	tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, second, tracked := &peer{}, &peer{}, make(chan error)
-	if err := tr.Track(&first.Conn, first, hooksOf(first)); err != nil {
-		t.Fatal(err)
-	}
-	tr.CloseWhenEmpty()
-	tr.mu.Lock()
-	go func() { tracked <- tr.Track(&second.Conn, second, hooksOf(second)) }()
-	for begun := time.Now(); tr.own[0].counts.live() < 2; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > 30*time.Second {
-			t.Fatal("the connection is not counted")
-		}
-	}
-	select {
-	case err := <-tracked:
-		t.Error("Track did not wait: ", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	if tr.isEmpty() || !tr.markClosed() {
-		t.Error("the connection is not seen")
-	}
-	tr.mu.Unlock()
-	if err := <-tracked; err != ErrClosed || second.Live() {
-		t.Errorf("Track: %v, want ErrClosed", err)
-	}
-	tr.finish(t.Context())
-	if st := tr.Stats(); st.Tracked != 1 || st.Closed != 1 {
-		t.Errorf("%+v", st)
-	}
-}
-
 // A stuckPinger's Ping blocks until the channel is closed.
 type stuckPinger struct {
 	reaper

@@ -19,7 +19,6 @@ var closed = map[string]struct {
 	to     string
 	except []string // names that may be used all the same
 }{
-	"conn_limits":    {to: "engine"},
 	"conn":           {to: "control", except: []string{"leave"}}, // a connection that ends gives its place back
 	"stats":          {to: "control"},                            // who looks on changes nothing
 	"engine_place":   {to: "stats", except: []string{"reschedules", "counters"}},

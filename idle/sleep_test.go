@@ -39,7 +39,7 @@ func TestFewActivitiesDoNotWakeTheClock(t *testing.T) {
 		for i := range 6000 {
 			p := all[i%len(all)]
 			r.do(func() { p.PauseRead(); p.Touch(); p.AwaitRead() })
-			if got, want := p.in.stamp.Load(), clock.StampOf(r.clock.Now()); got != want {
+			if got, want := p.lastIn.Load(), clock.StampOf(r.clock.Now()); got != want {
 				r.Fatalf("stamp %d in tick %d", got, want)
 			}
 			if !r.clock.Sleeping() {

@@ -55,12 +55,10 @@ type Stats struct {
 
 	EndsLost uint64 // ends that were not reported, because Options.OnEnds was too slow
 
-	// Lifetime and Idle cover all connections that have ended, for whatever reason. Those that were
+	// Lifetime covers all connections that have ended, for whatever reason. Those that were
 	// released aren't included. Times are in whole ticks.
 	Lifetime Histogram // how long they were tracked; see Conn.Age
-	Idle     Histogram // how long before the end the last use was
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
-	PassTime Histogram // of passes: how long they took
 }
 
 // ByReason returns how many connections the tracker has ended, by each of [Reasons]; zeros
@@ -115,9 +113,7 @@ func (s *Stats) Add(other Stats) {
 	}
 	s.EndsLost += other.EndsLost
 	s.Lifetime.Add(&other.Lifetime)
-	s.Idle.Add(&other.Idle)
 	s.Lateness.Add(&other.Lateness)
-	s.PassTime.Add(&other.PassTime)
 }
 
 // sum adds the counts of b to a, which it makes if it is nil.
@@ -178,7 +174,7 @@ type counters struct {
 	extended, pings, misses, deferred, checks, reschedules, passes atomic.Uint64
 	busy, longest                                                  atomic.Int64
 
-	lifetime, idle, lateness, passTime tally
+	lifetime, lateness tally
 }
 
 // comers returns the count of connections that Track has tracked, or Adopt if they are known.
@@ -194,7 +190,6 @@ func (n *counters) passed(took time.Duration) {
 	n.passes.Add(1)
 	n.busy.Add(int64(took))
 	n.longest.Store(max(n.longest.Load(), int64(took)))
-	n.passTime.note(took)
 }
 
 // addTo adds the counts to st, but not by reason. It loads the ends before tracked, so that Live
@@ -217,9 +212,7 @@ func (n *counters) addTo(st *Stats) {
 	st.PassTotal += time.Duration(n.busy.Load())
 	st.Longest = max(st.Longest, time.Duration(n.longest.Load()))
 	n.lifetime.addTo(&st.Lifetime)
-	n.idle.addTo(&st.Idle)
 	n.lateness.addTo(&st.Lateness)
-	n.passTime.addTo(&st.PassTime)
 }
 
 // addEnds adds the ends under the policies of a name.

@@ -40,7 +40,7 @@ func (n *ends) part(owner any, p *endRecord) {
 	if !n.on.Load() || p.stays {
 		return
 	}
-	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(owner), Age: p.age, Idle: p.idle, Late: p.late}
+	e := End{Time: time.Now(), Phase: p.limits.policy.Name, Label: n.label(owner), Age: p.age, Idle: p.idle, Late: p.late}
 	if p.err != nil {
 		e.Reason, e.Setting, e.Phase, e.Cause = p.err.Reason, p.err.Setting, p.err.Phase, clip(p.err.Cause)
 	}
@@ -153,7 +153,7 @@ func knownAddr(owner any) net.Addr {
 
 // An endRecord has what is known about a connection when it ends.
 type endRecord struct {
-	phase        *Phase
+	limits       *limits
 	born, active clock.Stamp // when it was tracked, and its last use
 
 	age, idle time.Duration // how old the connection was, and how long idle; see counters.part
@@ -164,9 +164,9 @@ type endRecord struct {
 	late time.Duration // how long after it was due
 }
 
-// endRecord returns the end record of e.
-func (e *entry) endRecord() endRecord {
-	return endRecord{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
+// endRecord returns the end record of c.
+func (c *Conn) endRecord() endRecord {
+	return endRecord{limits: c.limits(), born: c.born.Load(), active: c.lastUse()}
 }
 
 // part notes and counts the age and idle time of a connection that has ended, in whole ticks,
@@ -176,5 +176,4 @@ func (n *counters) part(p *endRecord, k *clock.Clock) {
 	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.Now-m.Tick(stamp), 0)) * k.Tick }
 	p.age, p.idle = since(p.born), since(p.active)
 	n.lifetime.note(p.age)
-	n.idle.note(p.idle)
 }

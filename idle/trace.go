@@ -41,10 +41,11 @@ func wordsOf(c *Conn) (names []string, at []unsafe.Pointer) {
 		name string
 		at   unsafe.Pointer
 	}{
-		{"in.stamp", unsafe.Pointer(&c.in.stamp)}, {"in.wait", unsafe.Pointer(&c.in.wait)}, {"in.paid", unsafe.Pointer(&c.in.paid)},
-		{"out.stamp", unsafe.Pointer(&c.out.stamp)}, {"out.wait", unsafe.Pointer(&c.out.wait)}, {"out.paid", unsafe.Pointer(&c.out.paid)},
-		{"born", unsafe.Pointer(&c.born)}, {"began", unsafe.Pointer(&c.began)}, {"beat", unsafe.Pointer(&c.beat)},
-		{"pinged", unsafe.Pointer(&c.pinged)}, {"told", unsafe.Pointer(&c.told)}, {"pingSent", unsafe.Pointer(&c.pingSent)},
+		{"in.at", unsafe.Pointer(&c.in.at)}, {"in.paid", unsafe.Pointer(&c.in.paid)},
+		{"out.at", unsafe.Pointer(&c.out.at)}, {"out.paid", unsafe.Pointer(&c.out.paid)},
+		{"lastIn", unsafe.Pointer(&c.lastIn)}, {"lastOut", unsafe.Pointer(&c.lastOut)}, {"used", unsafe.Pointer(&c.used)},
+		{"unread", unsafe.Pointer(&c.unread)}, {"beat", unsafe.Pointer(&c.beat)}, {"pinged", unsafe.Pointer(&c.pinged)},
+		{"born", unsafe.Pointer(&c.born)}, {"began", unsafe.Pointer(&c.began)}, {"told", unsafe.Pointer(&c.told)},
 		{"placed", unsafe.Pointer(&c.placed)}, {"state", unsafe.Pointer(&c.state)}, {"phase", unsafe.Pointer(&c.phase)},
 	} {
 		names, at = append(names, w.name), append(at, w.at)
@@ -143,7 +144,7 @@ var (
 
 	// aside are functions that only look at a connection, or that no program describes. They may
 	// be called in an operation, and are no steps of it.
-	aside = regexp.MustCompile(`^(Shard\.part|entry\.endRecord|Capacity\.wants|(room|ends)\..*)$`)
+	aside = regexp.MustCompile(`^(Shard\.part|Conn\.endRecord|Capacity\.wants|(room|ends)\..*)$`)
 
 	// within are functions in which others begin: callbacks, and what follows them.
 	within = regexp.MustCompile(`^Shard\.(call|expire|reap)(\.|$)`)

@@ -80,7 +80,7 @@ func (t *Tracker) Setting(phase string, r Reason) string {
 	if t.opts.Setting != nil {
 		t.calls.Guard("Setting", func() { name = t.opts.Setting(phase, r) })
 	}
-	return cmp.Or(name, limits[r].setting)
+	return cmp.Or(name, table[r].setting)
 }
 
 // Initial returns the phase of new connections. A connection that has entered another one

@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -14,13 +13,9 @@ type answerer struct {
 	r    *rig
 	rtt  time.Duration
 	sent func() // after a ping was sent, and before Ping returns
-	fail bool
 }
 
 func (k *answerer) Ping() error {
-	if k.fail {
-		return errors.New("broken pipe")
-	}
 	k.Sent(2)
 	if k.sent != nil {
 		k.sent()
@@ -38,8 +33,8 @@ func (r *rig) answerer(rtt time.Duration) *answerer {
 	return k
 }
 
-// receive reports use by the peer.
-func (k *answerer) receive() { k.r.do(func() { k.Received(10) }) }
+// receive reports a message.
+func (k *answerer) receive() { k.r.do(func() { k.Received(10); k.Use() }) }
 
 func (k *answerer) isIdleFor(want time.Duration) {
 	k.r.Helper()
@@ -50,11 +45,14 @@ func (k *answerer) isIdleFor(want time.Duration) {
 	}
 }
 
-var every20s = Heartbeat{Interval: 20 * time.Second, Timeout: 5 * time.Second}
+var (
+	every20s = Heartbeat{Interval: 20 * time.Second, Timeout: 5 * time.Second}
+	explicit = Policy{Heartbeat: every20s, ExplicitUse: true}
+)
 
-// TestPingIsNoUse has pings and answers go on, by which nothing is used.
-func TestPingIsNoUse(t *testing.T) {
-	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
+// TestPingIsNoExplicitUse has pings and answers go on, which aren't use. The other limits count them.
+func TestPingIsNoExplicitUse(t *testing.T) {
+	onBoth(t, explicit, nil, func(r *rig) {
 		alice, bob := r.answerer(time.Second/10), r.answerer(time.Second/10)
 		r.wait(133 * time.Second)
 		bob.receive()
@@ -67,10 +65,71 @@ func TestPingIsNoUse(t *testing.T) {
 	})
 }
 
+// TestEveryByteIsUse is what holds without ExplicitUse.
+func TestEveryByteIsUse(t *testing.T) {
+	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
+		k := r.answerer(time.Second / 10)
+		pinged := time.Time{}
+		k.sent = func() { pinged = time.Now() }
+		r.wait(61 * time.Second)
+		k.isIdleFor(time.Since(pinged.Add(k.rtt)))
+		for _, use := range []func(){k.TouchOut, k.Touch, func() { k.Sent(1) }, func() { k.Received(1) }, k.Use} {
+			r.wait(3 * time.Second)
+			r.do(use)
+			k.isIdleFor(0)
+		}
+		r.wait(3 * time.Second)
+		r.do(k.Beat)
+		k.isIdleFor(3 * time.Second)
+	})
+}
+
+// TestIdleTimeoutOfExplicitUse has bytes move in both directions. Only Use, Enter and an OnTimeout that keeps the
+// connection count.
+func TestIdleTimeoutOfExplicitUse(t *testing.T) {
+	p := Policy{IdleTimeout: time.Minute, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, ExplicitUse: true, Heartbeat: every20s}
+	onBoth(t, p, nil, func(r *rig) {
+		keep := true
+		k := &keepingAnswerer{answerer: answerer{r: r, rtt: time.Second / 10}, keep: func() bool { return keep }}
+		r.track(&k.Conn, k)
+		r.do(k.AwaitWrite)
+		moves := func(d time.Duration) {
+			r.Helper()
+			for range d / (10 * time.Second) {
+				r.lives(&k.peer, 10*time.Second)
+				r.do(func() { k.Received(1); k.Sent(1); k.Beat() })
+			}
+		}
+		moves(50 * time.Second)
+		k.receive()
+		moves(50 * time.Second)
+		r.do(func() { k.Enter(r.phase) })
+		moves(50 * time.Second)
+		k.isIdleFor(50 * time.Second)
+		moves(20 * time.Second)
+		kept := k.kept
+		k.isIdleFor(time.Since(kept))
+		keep = false
+		moves(time.Until(kept.Add(50 * time.Second)))
+		r.dies(&k.peer, kept, time.Minute, ReasonIdle)
+	})
+}
+
+type keepingAnswerer struct {
+	answerer
+	keep func() bool
+	kept time.Time
+}
+
+func (k *keepingAnswerer) OnTimeout(*TimeoutError) bool {
+	k.kept = time.Now()
+	return k.keep()
+}
+
 // TestEvictionBesidePings has the one make room who uses its connection less.
 func TestEvictionBesidePings(t *testing.T) {
-	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
-		if err := r.SetCapacity(Capacity{MaxConns: 2}); err != nil {
+	onBoth(t, explicit, nil, func(r *rig) {
+		if err := r.SetCapacity(Capacity{MaxConns: 2, MinIdle: time.Minute}); err != nil {
 			r.Fatal(err)
 		}
 		alice, bob := r.answerer(time.Second/10), r.answerer(time.Second/10)
@@ -85,39 +144,9 @@ func TestEvictionBesidePings(t *testing.T) {
 	})
 }
 
-// TestGraceBesidePings is README's Heartbeat of a minute, with a Capacity that spares those that were
-// used within a minute.
-func TestGraceBesidePings(t *testing.T) {
-	p := Policy{Heartbeat: Heartbeat{Interval: time.Minute, Timeout: 10 * time.Second, Misses: 2}}
-	onBoth(t, p, nil, func(r *rig) {
-		if err := r.SetCapacity(Capacity{MaxConns: 1, MinIdle: time.Minute}); err != nil {
-			r.Fatal(err)
-		}
-		alice := r.answerer(time.Second / 10)
-		r.wait(10*time.Minute + 30*time.Second)
-		bob := r.answerer(time.Second / 10)
-		r.wait(time.Second)
-		if alice.Live() || !bob.Live() {
-			r.Errorf("alice live: %v, bob live: %v", alice.Live(), bob.Live())
-		}
-	})
-}
-
-func TestIdleTimeoutBesidePings(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute, Heartbeat: every20s}, nil, func(r *rig) {
-		k := r.answerer(time.Second / 10)
-		r.wait(30 * time.Second)
-		k.receive()
-		since := time.Now()
-		r.dies(&k.peer, since, time.Minute, ReasonIdle)
-	})
-}
-
-// TestMinIdleBesidePingsThatCount: if a ping counts as use, nobody is idle for longer than its Interval.
-func TestMinIdleBesidePingsThatCount(t *testing.T) {
-	h := every20s
-	h.CountsAsUse = true
-	onDriver(t, Policy{Heartbeat: h}, nil, func(r *rig) {
+// TestMinIdleBesidePings: if pings count as use, nobody is idle for longer than the Interval.
+func TestMinIdleBesidePings(t *testing.T) {
+	onDriver(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
 		err := r.SetCapacity(Capacity{MaxConns: 2, MinIdle: 20 * time.Second})
 		if err == nil || !strings.Contains(err.Error(), "Capacity.MinIdle is 20s, but connections are pinged every 20s") {
 			r.Errorf("got %v", err)
@@ -130,105 +159,37 @@ func TestMinIdleBesidePingsThatCount(t *testing.T) {
 	})
 }
 
-// TestPingCountsAsUse is the former meaning.
-func TestPingCountsAsUse(t *testing.T) {
-	h := every20s
-	h.CountsAsUse = true
-	onBoth(t, Policy{IdleTimeout: time.Minute, Heartbeat: h}, nil, func(r *rig) {
-		k := r.answerer(time.Second / 10)
-		r.lives(&k.peer, 10*time.Minute)
-		if idle := k.Idle(); idle > 21*time.Second {
-			r.Errorf("idle for %v", idle)
-		}
-	})
-}
-
-// TestUseBesideAnswer has use in the tick of the answer, before it and after it.
-func TestUseBesideAnswer(t *testing.T) {
-	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
-		k := r.answerer(0)
-		k.sent = func() {
-			k.Received(2) // the answer
-			k.Received(9)
-		}
-		r.wait(22 * time.Second)
-		k.isIdleFor(2 * time.Second)
-	})
-}
-
-// TestUseWhilePinging has the application write beside a ping that blocks for long.
-func TestUseWhilePinging(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: 30 * time.Second, Heartbeat: Heartbeat{Interval: 20 * time.Second, Timeout: time.Hour}}, nil, func(r *rig) {
-		k := r.answerer(0)
-		blocked := make(chan struct{})
-		k.sent = func() { <-blocked }
-		r.wait(20*time.Second + r.late())
-		for range 10 {
-			r.lives(&k.peer, 9*time.Second)
-			k.Sent(100)
-		}
-		close(blocked)
-		r.dies(&k.peer, time.Now(), 30*time.Second, ReasonIdle)
-	})
-}
-
-// TestUseAfterFailedPing has no answer awaited if the ping was not sent.
-func TestUseAfterFailedPing(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute, Heartbeat: Heartbeat{Interval: 20 * time.Second, Timeout: time.Hour}}, nil, func(r *rig) {
-		k := r.answerer(0)
-		k.fail = true
-		r.lives(&k.peer, 50*time.Second)
-		k.receive()
-		r.dies(&k.peer, time.Now(), time.Minute, ReasonIdle)
-	})
-}
-
-// TestBeatIsNoUse reports beats alone.
-func TestBeatIsNoUse(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute, ReadTimeout: 30 * time.Second, Heartbeat: Heartbeat{Interval: 20 * time.Second, Passive: true}}, nil, func(r *rig) {
-		p := r.peer()
-		since := time.Now()
-		for range 5 {
-			r.lives(p, 10*time.Second)
-			r.do(p.Beat)
-		}
-		r.dies(p, since, time.Minute, ReasonIdle)
-	})
+// TestBeatIsNothingElse reports beats alone. They aren't use, nor input for a limit other than a passive Heartbeat.
+func TestBeatIsNothingElse(t *testing.T) {
+	for reason, of := range map[Reason]struct {
+		policy Policy
+		limit  time.Duration
+	}{
+		ReasonIdle:      {Policy{IdleTimeout: time.Minute, Heartbeat: Heartbeat{Interval: 20 * time.Second, Passive: true}}, time.Minute},
+		ReasonRead:      {Policy{ReadTimeout: time.Minute, Heartbeat: Heartbeat{Interval: 20 * time.Second, Passive: true}}, time.Minute},
+		ReasonHeartbeat: {Policy{Heartbeat: Heartbeat{Interval: 50 * time.Second, Timeout: 10 * time.Second}}, time.Minute + defaultTick},
+	} {
+		onBoth(t, of.policy, nil, func(r *rig) {
+			p, since := r.pinged(), time.Now()
+			for range 5 {
+				r.lives(&p.peer, 10*time.Second)
+				r.do(p.Beat)
+			}
+			r.dies(&p.peer, since, of.limit, reason)
+		})
+	}
 }
 
 // TestAnswerPaysAtItsOwnTime has an answer after a long silence under a minimum rate: its bytes
 // pay from when they come, though nothing is used.
 func TestAnswerPaysAtItsOwnTime(t *testing.T) {
-	p := Policy{MinReadRate: Rate{BytesPerSecond: 1, Grace: 30 * time.Second}, Heartbeat: every20s}
+	p := Policy{MinReadRate: Rate{BytesPerSecond: 1, Grace: 30 * time.Second}, Heartbeat: every20s, ExplicitUse: true}
 	onBoth(t, p, nil, func(r *rig) {
 		k := r.answerer(0)
 		since := time.Now()
 		k.sent = func() { k.Received(5) }
 		r.dies(&k.peer, since, 35*time.Second, ReasonMinReadRate)
 	})
-}
-
-// TestEvidenceOfPing has the kernel report the time of the ping and of the answer, as it
-// does: nothing else was sent or has arrived.
-func TestEvidenceOfPing(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute, Heartbeat: every20s}, nil, func(r *rig) {
-		k := &examinedAnswerer{answerer: answerer{r: r, rtt: time.Second / 10}}
-		k.answerer.sent = func() { k.pinged = time.Now() }
-		r.track(&k.Conn, k)
-		r.dies(&k.peer, time.Now(), time.Minute, ReasonIdle)
-	})
-}
-
-type examinedAnswerer struct {
-	answerer
-	pinged time.Time
-}
-
-func (k *examinedAnswerer) Examine() SocketState {
-	if k.pinged.IsZero() {
-		return SocketState{}
-	}
-	return SocketState{In: time.Since(k.pinged.Add(k.rtt)), Out: time.Since(k.pinged), OutEmpty: true}
 }
 
 // TestHeartbeatJitter has connections that were made together pinged apart.
@@ -267,24 +228,22 @@ func TestHeartbeatJitter(t *testing.T) {
 	})
 }
 
-// TestBeatOutIsNoUse reports output that keeps the connection alive: it's no use, but the peer has
-// taken it.
-func TestBeatOutIsNoUse(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute, WriteTimeout: 15 * time.Second}, nil, func(r *rig) {
+// TestIdleAfterUseIsExplicit makes use explicit for a connection that is active all the time. It was in use until then.
+func TestIdleAfterUseIsExplicit(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		p := r.peer()
-		r.do(p.AwaitWrite)
-		since := time.Now()
-		for range 5 {
-			r.lives(p, 10*time.Second)
-			r.do(func() { p.BeatOut(1) })
+		for range 100 {
+			r.wait(time.Minute)
+			r.do(p.Touch)
 		}
-		r.dies(p, since, time.Minute, ReasonIdle)
-	})
-	onBoth(t, Policy{MinWriteRate: Rate{1, 10 * time.Second}}, nil, func(r *rig) {
-		p := r.peer()
-		r.do(p.AwaitWrite)
-		since := time.Now()
-		r.do(func() { p.BeatOut(20) })
-		r.dies(p, since, 30*time.Second, ReasonMinWriteRate)
+		if err := r.SetPolicy(Policy{IdleTimeout: time.Hour, ExplicitUse: true}); err != nil {
+			r.Fatal(err)
+		}
+		r.wait(time.Minute)
+		r.do(func() {
+			if d := p.Idle(); d > time.Minute {
+				r.Errorf("idle for %v", d)
+			}
+		})
 	})
 }

@@ -3,12 +3,10 @@ package idle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -173,114 +171,6 @@ func TestVisitsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestVisitAmongChanges has connections come, go, move and time out between the steps of a visit.
-func TestVisitAmongChanges(t *testing.T) {
-	for seed := range uint64(30) {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			p := Policy{IdleTimeout: time.Hour, ReadTimeout: 10 * time.Minute}
-			onBoth(t, p, &Options{ReapDelay: 100 * time.Millisecond}, func(r *rig) { r.visitAmongChanges(rand.New(rand.NewPCG(seed, 0))) })
-		})
-	}
-}
-
-// A changing is a peer whose OnTimeout may be running, or was, during a visit.
-type changing struct {
-	peer
-	answers []bool // of OnTimeout
-}
-
-func (c *changing) OnTimeout(*TimeoutError) (keep bool) {
-	if len(c.answers) > 0 {
-		keep, c.answers = c.answers[0], c.answers[1:]
-	}
-	time.Sleep(25 * time.Millisecond)
-	return keep
-}
-
-// A reapedChanging lingers once it has timed out.
-type reapedChanging struct{ changing }
-
-func (c *reapedChanging) Reap() { c.Stop() }
-
-func (r *rig) visitAmongChanges(rng *rand.Rand) {
-	var phases []*Phase
-	for _, idle := range []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, time.Second, time.Minute, 2 * time.Hour} {
-		phases = append(phases, r.phaseOf(Policy{IdleTimeout: idle, ReadTimeout: idle * 3 / 4}))
-	}
-	var all []*changing
-	begin := func() {
-		c := &changing{}
-		var owner any = c
-		if rng.IntN(2) == 0 {
-			l := &reapedChanging{}
-			c, owner = &l.changing, l
-		}
-		for range rng.IntN(3) {
-			c.answers = append(c.answers, true)
-		}
-		r.track(&c.Conn, owner)
-		all = append(all, c)
-	}
-	change := func() {
-		c := all[rng.IntN(len(all))]
-		switch what := rng.IntN(12); what {
-		case 0:
-			begin()
-		case 1:
-			r.do(func() { c.Stop() })
-		case 2, 3, 4:
-			r.do(func() {
-				if c.Live() {
-					c.Enter(phases[rng.IntN(len(phases))])
-				}
-			})
-		case 5, 6:
-			r.do(c.AwaitRead)
-		case 7, 8:
-			r.do(c.PauseRead)
-		default:
-			r.do(c.Touch)
-		}
-	}
-	for range 40 {
-		begin()
-	}
-	for range 300 {
-		change()
-		r.wait(r.opts.Tick / 4)
-	}
-	for range 5 {
-		var throughout []*changing
-		for _, c := range all {
-			if c.Live() {
-				throughout = append(throughout, c)
-			}
-		}
-		w := r.goSlowly()
-		for n := 0; !w.isOver(); n++ {
-			if n > 1000 {
-				r.Fatalf("the visit doesn't end; there were %d calls", len(w.visits()))
-			}
-			change()
-			r.wait(time.Duration(1 + rng.Int64N(int64(r.opts.Tick))))
-		}
-		visited, twice := 0, 0
-		for i, c := range all {
-			n := w.times(c.owner)
-			if n == 0 && c.Live() && slices.Contains(throughout, c) {
-				r.Errorf("%d was live throughout and not visited", i)
-			}
-			if n > 1 {
-				twice++
-			}
-			visited += n
-		}
-		if visited != len(w.visits()) || visited == 0 || twice > visited/4 {
-			r.Errorf("%d visits, %d of these connections, %d more than once", len(w.visits()), visited, twice)
-		}
-	}
-}
-
 // TestVisitBesideOnTimeout has an OnTimeout run from before a visit until after it.
 func TestVisitBesideOnTimeout(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
@@ -311,7 +201,7 @@ func (k *slowKeeper) OnTimeout(*TimeoutError) bool {
 // does not bring that forward.
 func TestVisitPassesOverWhatLingers(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
-		lingers := &lingering{}
+		lingers := &reaper{}
 		r.track(&lingers.Conn, lingers)
 		r.wait(time.Second + r.late())
 		ended := time.Now()
@@ -323,22 +213,15 @@ func TestVisitPassesOverWhatLingers(t *testing.T) {
 		r.finishes(w, len(others)+1)
 		r.visitsOnce(w, others)
 		r.wait(time.Until(ended.Add(time.Second - r.late())))
-		if lingers.reaped > 0 {
+		if len(lingers.reaped) > 0 {
 			r.Error("reaped too early")
 		}
 		r.wait(3 * r.late())
-		if lingers.reaped != 1 {
-			r.Errorf("reaped %d times", lingers.reaped)
+		if len(lingers.reaped) != 1 {
+			r.Errorf("reaped %d times", len(lingers.reaped))
 		}
 	})
 }
-
-type lingering struct {
-	peer
-	reaped int
-}
-
-func (l *lingering) Reap() { l.reaped++; l.Stop() }
 
 // TestVisitBesideHerd has more time out than the budget allows, for longer than a visit may take.
 func TestVisitBesideHerd(t *testing.T) {
@@ -802,9 +685,9 @@ func TestDeliverBesideEndIfIdle(t *testing.T) {
 	})
 }
 
-// TestEndIfIdleBesidePings: pings aren't use.
+// TestEndIfIdleBesidePings: with ExplicitUse, pings aren't use.
 func TestEndIfIdleBesidePings(t *testing.T) {
-	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
+	onBoth(t, Policy{Heartbeat: every20s, ExplicitUse: true}, nil, func(r *rig) {
 		var all []*answerer
 		for range 20 {
 			all = append(all, r.answerer(time.Second/10))
@@ -970,8 +853,8 @@ func somePolicies() []Policy {
 		{Heartbeat: Heartbeat{Interval: 7 * s, Timeout: s, Misses: 3}, Name: "pings"},
 		{Heartbeat: Heartbeat{Interval: 300 * time.Millisecond, Timeout: 400 * time.Millisecond, Misses: 20}, PhaseTimeout: 30 * s, Name: "often"},
 		{Heartbeat: Heartbeat{Interval: 11 * s, Passive: true}, Name: "beats"},
-		{ReadTotal: 6 * s, MinWriteRate: Rate{100, 3 * s}, Name: "rates"},
-		{IdleTimeout: 90 * s, Heartbeat: Heartbeat{Interval: 20 * s, Timeout: 3 * s}, Name: "late"},
+		{MinReadRate: Rate{100, 6 * s}, MinWriteRate: Rate{100, 3 * s}, Name: "rates"},
+		{IdleTimeout: 50 * s, ExplicitUse: true, Heartbeat: Heartbeat{Interval: 7 * s, Timeout: 3 * s}, Name: "late"},
 		{Name: "unlimited"},
 	}
 }
@@ -997,7 +880,7 @@ func TestForecast(t *testing.T) {
 		for range 500 {
 			f := all[rng.IntN(len(all))]
 			r.do(func() {
-				[]func(){f.Touch, f.TouchOut, f.Beat, f.PauseRead, f.AwaitRead, f.AwaitWrite, func() { f.Received(500) }}[rng.IntN(7)]()
+				[]func(){f.Touch, f.TouchOut, f.Use, f.Beat, f.PauseRead, f.AwaitRead, f.AwaitWrite, func() { f.Received(500) }}[rng.IntN(8)]()
 			})
 			r.wait(time.Duration(rng.IntN(12)) * time.Millisecond)
 		}

@@ -92,7 +92,7 @@
 // Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a longer
 // limit holds at once. A shorter one counts from the same event as before, such as the last byte.
 // A connection that has already waited for longer is ended when the tracker has checked it, which
-// takes less than a second for a million connections. A rate or a total limit that SetTimeouts
+// takes less than a second for a million connections. A rate that SetTimeouts
 // turns on counts from the call.
 //
 // Four things are decided when they begin:

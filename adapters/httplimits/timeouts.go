@@ -31,8 +31,8 @@ const Off = -1
 //	keep-alive          75 s          0         75 s   130 s         3600 s  300 s
 //	HTTP/2 streams      300 s         0         -      -             300 s   -
 type Timeouts struct {
-	// HandshakeTimeout limits the time that the server waits for the client before
-	// the first byte of the first request. It includes a TLS handshake. The default
+	// HandshakeTimeout limits the time from the accept to
+	// the first byte of the first request, whatever the server does meanwhile. It includes a TLS handshake. The default
 	// is 10 s, which is enough for three round trips and some lost packets.
 	//
 	// net/http with TLS: it includes the whole header of the first request.
@@ -41,9 +41,10 @@ type Timeouts struct {
 	// with the first bytes of the preface, and HeaderTimeout limits the rest.
 	HandshakeTimeout time.Duration
 
-	// HeaderTimeout limits the time that the server waits for the client between
+	// HeaderTimeout limits the time between
 	// the first byte of a request and the end of its header. Bytes that arrive don't
-	// extend it. The default is 10 s, because a header is only a packet or two.
+	// extend it, and pauses of the server don't either. If a part is unread when it passes, the server has
+	// five ticks to read and report it. The default is 10 s, because a header is only a packet or two.
 	//
 	// HTTP/2: it limits each header block, which may have several frames. When it
 	// passes, the connection is closed with all its streams.

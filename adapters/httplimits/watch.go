@@ -5,8 +5,8 @@ import "github.com/idlewheel/idlewheel/idle"
 // Callbacks are functions that a watched connection calls; see Watch of the adapter. Each runs on a
 // goroutine of its own, and any of them may be nil. A panic is logged and counted.
 type Callbacks struct {
-	// Ping pings the peer. An active Heartbeat requires it. It must not return before it has
-	// written, because what is written later counts as use.
+	// Ping pings the peer. An active Heartbeat requires it. Pings and their answers count as use, unless
+	// the policy has ExplicitUse. A policy with an IdleTimeout longer than the Interval needs that.
 	Ping func() error
 
 	// OnDrain asks the peer to finish. It is called in a Shutdown or Drain, and the connection

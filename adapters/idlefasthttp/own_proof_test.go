@@ -45,7 +45,7 @@ func TestHalfAHeaderAfterAHandshake(t *testing.T) {
 		c := s.Dial()
 		begun := c.Send("GET / HTTP/1.1\r\nHost")
 		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request header", idle.ReasonReadTotal)
+		s.WantOnly(1, "request header", idle.ReasonPhase)
 	}
 }
 

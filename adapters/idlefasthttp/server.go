@@ -165,10 +165,8 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		}
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
-		if httpconn.LimitsHandlers(l.inner) {
-			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
-				c.HeaderRead()
-			}
+		if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
+			c.HandlerStarts()
 		}
 		if ctx.IsTLS() && ctx.Request.MayContinue() {
 			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
@@ -312,7 +310,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 // while a function of on uses c. A Read fails when OnEnd has returned, or Timeouts.Idle.ReapDelay
 // after OnEnd began if it is still running then. A Write that waits may fail before.
 //
-// With a passive Heartbeat, call Beat for each message that is one. The connection inside c has it:
+// With a passive Heartbeat, call Beat for each message that is one. With ExplicitUse, which a policy with an active Heartbeat and
+// a longer IdleTimeout needs, call Use for each message that is use. The connection inside c has both:
 // UnsafeConn of c returns that connection, or with TLS a *tls.Conn, whose NetConn returns it.
 // With Server.MaxConnsPerIP a wrapper of fasthttp hides it.
 //

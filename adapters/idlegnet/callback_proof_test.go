@@ -3,6 +3,7 @@
 package idlegnet
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"testing"
@@ -46,20 +47,29 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestPingCountsAsUse has a policy that says so. On a Unix socket only the adapter knows of the ping.
-func TestPingCountsAsUse(t *testing.T) {
-	const interval, limit = 50 * ms, 300 * ms
+// TestExplicitUse has a client that answers pings, and sends one message. Only that is use.
+func TestExplicitUse(t *testing.T) {
+	const interval, limit = 50 * ms, 600 * ms
 	closed, onClose := closings()
-	pinged := make(chan time.Time, 10)
-	s := serve(t, &handler{close: onClose}, idle.Policy{
-		IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: time.Minute, CountsAsUse: true},
-	}, &Options{Ping: func(c gnet.Conn) error { pinged <- time.Now(); _, err := c.Write([]byte{'?'}); return err }}, []string{"unix://"})
-	dial(t, s.address)
-	got := receive(t, closed)
-	if len(pinged) == 0 {
-		t.Skip("the machine let the first ping wait for longer than the limit")
+	used := make(chan time.Time, 1)
+	var s *server
+	s = serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+		if b, _ := c.Next(-1); bytes.IndexByte(b, 'm') >= 0 {
+			used <- time.Now()
+			s.Conn(c).Use()
+		}
+		return gnet.None
+	}}, idle.Policy{
+		IdleTimeout: limit, ExplicitUse: true, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: time.Minute},
+	}, &Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte{'?'}); return err }}, tcp())
+	nc := dial(t, s.address)
+	time.AfterFunc(limit/2, func() { nc.Write([]byte{'m'}) })
+	for b := make([]byte, 1); ; nc.Write([]byte{'!'}) {
+		if _, err := nc.Read(b); err != nil {
+			break
+		}
 	}
-	expectTimeout(t, got, idle.ReasonIdle, <-pinged, limit)
+	expectTimeout(t, receive(t, closed), idle.ReasonIdle, <-used, limit)
 }
 
 // TestPingThatCloses closes the connection inside Ping.

@@ -54,6 +54,14 @@ func (c *Conn) Enter(p *idle.Phase) {
 	}
 }
 
+// Use records that the connection is used, such as by a message of a user. It is for policies with ExplicitUse;
+// without that, every byte counts as use.
+func (c *Conn) Use() {
+	if c != nil {
+		c.track.Use()
+	}
+}
+
 // Beat records a beat of the peer. It is for policies with a passive Heartbeat,
 // and costs about a nanosecond.
 func (c *Conn) Beat() {
@@ -133,6 +141,10 @@ func mustBePhase(method string, p *idle.Phase) {
 		panic("idlegnet: " + method + "(nil); did Phase return an error?")
 	}
 }
+
+// AsyncUse runs [Conn.Use] on the connection's loop. It may be called from any
+// goroutine, and fails if the engine is shutting down.
+func (c *Conn) AsyncUse() error { return c.async(c.Use) }
 
 // AsyncBeat runs [Conn.Beat] on the connection's loop. It may be called from any
 // goroutine, and fails if the engine is shutting down.

@@ -46,6 +46,10 @@ func TestNilConn(t *testing.T) {
 		t.Error("a nil Conn has something")
 	}
 	c.Beat()
+	c.Use()
+	if err := c.AsyncUse(); err != nil {
+		t.Error(err)
+	}
 	c.End("none")
 	c.Sent(1)
 }

@@ -42,7 +42,7 @@ func TestHTTP2KeepAlive(t *testing.T) {
 		if took := f.Drain().Sub(last); took < 75*time.Second || took > 77*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		f.site.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
+		f.site.WantOnly(1, "keep-alive", idle.ReasonPhase)
 	})
 }
 

@@ -56,5 +56,5 @@ func TestHalfPrefaceWithoutTLS(t *testing.T) {
 	for _, c := range all {
 		c.Drain()
 	}
-	s.WantOnly(uint64(len(parts)), "request header", idle.ReasonReadTotal)
+	s.WantOnly(uint64(len(parts)), "request header", idle.ReasonPhase)
 }

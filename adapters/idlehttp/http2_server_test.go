@@ -118,7 +118,7 @@ func TestHTTP2ByDefault(t *testing.T) {
 			f := s.dial2()
 			f.get(1)
 			f.Drain()
-			s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
+			s.WantOnly(1, "keep-alive", idle.ReasonPhase)
 		})
 	}
 }
@@ -142,7 +142,7 @@ func TestHTTP2WithoutPreface(t *testing.T) {
 			io.WriteString(c, part) // which may be too late
 			httpsuite.NotBefore(t, c.Drain(), c.Begun, limits.HandshakeTimeout)
 		}
-		s.WantOnly(2, "handshake", idle.ReasonReadTotal)
+		s.WantOnly(2, "handshake", idle.ReasonPhase)
 		if strings.Count(log.Text(), "\n") != 1 {
 			t.Errorf("logged:\n%s", log.Text())
 		}

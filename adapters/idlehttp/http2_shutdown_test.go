@@ -135,7 +135,7 @@ func TestHTTP2KeepAliveEndsInTwoSteps(t *testing.T) {
 		if took := f.Drain().Sub(last); took < 150*time.Second || took > 155*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		f.site.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
+		f.site.WantOnly(1, "keep-alive", idle.ReasonPhase)
 	})
 }
 

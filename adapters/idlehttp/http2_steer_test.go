@@ -75,8 +75,8 @@ func TestHTTP2SetTimeoutsOfConnections(t *testing.T) {
 		text, phase string
 		reason      idle.Reason
 	}{
-		"KeepAliveTimeout": {"", "keep-alive", idle.ReasonReadTotal},
-		"HeaderTimeout":    {request[:10], "request header", idle.ReasonReadTotal},
+		"KeepAliveTimeout": {"", "keep-alive", idle.ReasonPhase},
+		"HeaderTimeout":    {request[:10], "request header", idle.ReasonPhase},
 		"StreamTimeout":    {request, "streams", idle.ReasonIdle},
 	} {
 		t.Run(setting, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestPingsOfAWebSocketAreNoUse has a client that answers pings and sends nothing else. It's idle.
-func TestPingsOfAWebSocketAreNoUse(t *testing.T) {
+// TestExplicitUseOfAWebSocket has a client that sends one message and answers pings. It's idle from that message on.
+func TestExplicitUseOfAWebSocket(t *testing.T) {
 	var ended chan error
 	inBubble(t, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, nil)
@@ -25,12 +25,17 @@ func TestPingsOfAWebSocketAreNoUse(t *testing.T) {
 		}
 		defer ws.CloseNow()
 		if err := Watch(r, idle.Policy{
+			ExplicitUse: true,
 			IdleTimeout: time.Minute,
 			Heartbeat:   idle.Heartbeat{Interval: 10 * time.Second, Timeout: 10 * time.Second},
 		}, Callbacks{Ping: func() error { return ws.Ping(context.Background()) }}); err != nil {
 			t.Error(err)
 		}
-		_, _, err = ws.Read(context.Background())
+		for err == nil {
+			if _, _, err = ws.Read(context.Background()); err == nil {
+				connOf(r).Use()
+			}
+		}
 		ended <- err
 	}, func(t *testing.T, _ *Listener, pipes *idletest.Listener) {
 		ended = make(chan error, 1) // in the bubble
@@ -42,6 +47,10 @@ func TestPingsOfAWebSocketAreNoUse(t *testing.T) {
 		}
 		defer client.CloseNow()
 		client.CloseRead(t.Context()) // reads, and so answers
+		time.Sleep(30 * time.Second)
+		if err := client.Write(t.Context(), websocket.MessageText, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
 		var timeout *idle.TimeoutError
 		select {
 		case err := <-ended:

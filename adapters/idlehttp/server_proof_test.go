@@ -114,7 +114,7 @@ func TestLogOfOthers(t *testing.T) {
 	}
 	others.Open()
 	s.DialBare().WantClosed() // this one is not told of
-	s.WantOnly(1, "handshake", idle.ReasonReadTotal)
+	s.WantOnly(1, "handshake", idle.ReasonPhase)
 	if text := j.Text(); strings.Count(text, "mine: ") != 3 || strings.Contains(text, "\n\n") || strings.Contains(text, "timeout") {
 		t.Errorf("logged:\n%s", text)
 	}
@@ -131,6 +131,6 @@ func TestFirstHeaderWithTLS(t *testing.T) {
 		c := s.Dial()
 		defer c.Trickle(httpsuite.Get("/")[:20]+strings.Repeat("X", 1000), 30*ms)()
 		httpsuite.NotBefore(t, c.WantClosed(), c.Begun, limits.HandshakeTimeout)
-		s.WantOnly(1, "handshake", idle.ReasonReadTotal)
+		s.WantOnly(1, "handshake", idle.ReasonPhase)
 	}
 }

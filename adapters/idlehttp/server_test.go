@@ -34,7 +34,7 @@ func TestListenersOfAServer(t *testing.T) {
 			dial := func(s *site) framed { return framed{s.Dial(), s} }
 			get := func(f framed, _ uint32) { f.Get("/") }
 			if http2 {
-				reason, dial = idle.ReasonReadTotal, (*site).dial2
+				reason, dial = idle.ReasonPhase, (*site).dial2
 				get = func(f framed, stream uint32) { f.get(stream) }
 			}
 			server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t), TLSConfig: httpsuite.ServerTLS()}
@@ -86,7 +86,7 @@ func TestQuiet(t *testing.T) { // not parallel: there is one standard log
 	defer log.SetOutput(os.Stderr)
 	defer log.SetFlags(log.LstdFlags)
 	quiet := quiet(nil)
-	ours := &net.OpError{Op: "read", Net: "tcp", Err: &idle.TimeoutError{Reason: idle.ReasonReadTotal, Phase: "handshake", Limit: time.Second, Elapsed: time.Second}}
+	ours := &net.OpError{Op: "read", Net: "tcp", Err: &idle.TimeoutError{Reason: idle.ReasonPhase, Phase: "handshake", Limit: time.Second, Elapsed: time.Second}}
 	quiet.Printf("http: TLS handshake error from %s: %v", "1.2.3.4:5", ours)
 	quiet.Printf("http: TLS handshake error from %s: %v", "1.2.3.4:5", os.ErrDeadlineExceeded)
 	quiet.Print("something about i/o timeout: handshake: and so on")

@@ -21,8 +21,10 @@ import (
 //
 // Ping runs on a goroutine of its own and may block. For example, Ping of
 // github.com/coder/websocket waits for the pong. While it blocks it isn't called again, but misses
-// still count. Any input counts as an answer. Ping must not return before it has written, because what is written later
-// counts as use, and restarts IdleTimeout.
+// still count. Any input counts as an answer.
+//
+// Pings and their answers are bytes, so they count as use. A policy that also has an IdleTimeout longer than the Interval
+// would never be idle, and is refused, unless it has ExplicitUse. Then call Use for each message that is use.
 //
 // All limits, the age included, count from the call of Watch, and are as exact as
 // Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
@@ -35,8 +37,9 @@ import (
 //
 //	if c, ok := ws.NetConn().(interface{ Timeout() *idle.TimeoutError }); ok { ... }
 //
-// With a passive Heartbeat, call Beat for each message that is one. The connection has it, and
-// with TLS the NetConn of the *tls.Conn:
+// With a passive Heartbeat, call Beat for each message that is one. The connection has Beat and Use, and
+// with TLS the NetConn of the *tls.Conn. If a library doesn't give access to the connection, keep the one that
+// http.Server.ConnContext gets.
 //
 //	if c, ok := ws.NetConn().(interface{ Beat() }); ok { c.Beat() }
 //

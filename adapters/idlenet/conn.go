@@ -38,8 +38,12 @@ func (c *Conn) Timeout() *idle.TimeoutError { return c.conn().Timeout() }
 // if p pings and Options.Ping is nil.
 func (c *Conn) Enter(p *idle.Phase) { c.conn().Enter(p) }
 
-// Beat records a beat of the peer. It is for policies with a passive Heartbeat. The read in
-// which the beat came counts as use of the connection.
+// Use records that the connection is used, such as by a message of a user. It is for policies with ExplicitUse;
+// without that, every byte counts as use.
+func (c *Conn) Use() { c.conn().Use() }
+
+// Beat records a beat of the peer. It is for policies with a passive Heartbeat. It isn't use of the connection, but
+// the bytes of the beat are, unless the policy has ExplicitUse.
 func (c *Conn) Beat() { c.conn().Beat() }
 
 // End ends the connection for a cause that the caller names, which [idle.TimeoutError] contains;

@@ -103,22 +103,28 @@ func pollWrites(c *Conn, every time.Duration, size int) error {
 	}
 }
 
-// After a poll that got nothing the handler may compute as long as it likes.
-func TestReadTimeoutDoesNotCountBetweenPolls(t *testing.T) {
+// After a poll that got nothing the server still waits, whatever it does. After one that got something it doesn't.
+func TestReadTimeoutCountsBetweenPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 200 * time.Millisecond
-		server, _ := pipe(t, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
-		server.SetReadDeadline(time.Now().Add(limit / 2))
-		wantUserTimeout(t, read1(server))
+		ends := make(chan time.Time, 1)
+		server, client := pipe(t, newTracker(t, idle.Policy{ReadTimeout: limit}), &Options{OnEnd: func(*Conn, *idle.TimeoutError) { ends <- time.Now() }})
+		poll := func() error {
+			server.SetReadDeadline(time.Now().Add(limit / 2))
+			return read1(server)
+		}
+		wantUserTimeout(t, poll())
+		go client.Write([]byte("x"))
+		if err := poll(); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(10 * limit)
 		if server.Timeout() != nil {
-			t.Fatal("nobody was reading, but", server.Timeout())
+			t.Fatal("nobody was waiting, but", server.Timeout())
 		}
-		server.SetReadDeadline(time.Time{})
 		start := time.Now()
-		err, at := await(t, func() error { return read1(server) })
-		wantTimeout(t, err, idle.ReasonRead)
-		onTime(t, at, start, limit)
+		wantUserTimeout(t, poll())
+		onTime(t, <-ends, start, limit)
 	})
 }
 
@@ -173,18 +179,28 @@ func TestDeadlineFromBeforeWrapCanBeLifted(t *testing.T) {
 	})
 }
 
-// A write that the user gave up is no longer waiting.
-func TestAbandonedWriteIsNotHeldAgainstPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, _ := pipe(t, newTracker(t, idle.Policy{WriteTimeout: 100 * time.Millisecond}), nil)
-		server.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-		err, _ := await(t, func() error { return writeHuge(server) })
-		wantUserTimeout(t, err)
-		time.Sleep(time.Second)
-		if server.Timeout() != nil {
-			t.Error("no write was waiting, but", server.Timeout())
-		}
-	})
+// A write that the user gave up goes on waiting until one succeeds.
+func TestAbandonedWriteWaits(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			const limit = 100 * time.Millisecond
+			server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+			server.SetWriteDeadline(time.Now().Add(limit / 2))
+			err, _ := await(t, func() error { return writeHuge(server) })
+			wantUserTimeout(t, err)
+			if again {
+				go readAll(client)
+				server.SetWriteDeadline(time.Time{})
+				if _, err := server.Write([]byte("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(10 * limit)
+			if err := server.Timeout(); (err == nil) != again {
+				t.Errorf("a write has succeeded: %v; ended by %v", again, err)
+			}
+		})
+	}
 }
 
 // Nor is it held against the write after the next. One of nothing leaves nothing

@@ -163,13 +163,18 @@
 //
 // # What counts
 //
-// The calls of Read, Write, ReadFrom and WriteTo count. ReadTimeout, ReadTotal and MinReadRate
+// The calls of Read, Write, ReadFrom and WriteTo count. ReadTimeout and MinReadRate
 // count while a Read waits. Time in which the server is busy with a request and doesn't read
 // isn't held against the client. To limit silence whatever the server does, use IdleTimeout.
-// (Package net/http reads in the background while a handler runs, so use idlehttp.) If a Read
-// gets nothing until the server's own deadline and is tried again, both are one wait. The time
-// between them doesn't count. If it's longer than the limit, the wait starts over. WriteTimeout and MinWriteRate
+// (Package net/http reads in the background while a handler runs, so use idlehttp.) WriteTimeout and MinWriteRate
 // count in the same way while a Write waits.
+//
+// A Read or Write that moves nothing until the server's own deadline goes on waiting: ReadTimeout or WriteTimeout, and the
+// minimum rates, count until the next one that succeeds, even if the server doesn't try again. So a server that polls with short deadlines
+// ends a silent client too. If it gives up and does something else for long, it should enter a phase without these limits.
+//
+// Every byte is use of the connection, pings included. Idleness counts from the last use: for IdleTimeout, for evictions
+// and for drains. With [idle.Policy].ExplicitUse only [Conn.Use] is use.
 //
 // WriteTimeout ends a client that stops reading, even if it wants to go on later. The limit
 // begins to count when the client's receive window is full.

@@ -27,8 +27,8 @@ func newLineServer(ln net.Listener) (*lineServer, *idlenet.Listener, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// ReadTotal adds up all waiting for the client, so a trickle does not extend it.
-	command := idle.Policy{Name: "command", ReadTotal: 100 * time.Millisecond, WriteTimeout: 10 * time.Second}
+	// PhaseTimeout counts from the first byte, and a trickle doesn't extend it.
+	command := idle.Policy{Name: "command", PhaseTimeout: 100 * time.Millisecond, WriteTimeout: 10 * time.Second}
 	s := new(lineServer)
 	if s.waiting, err = l.Phase(waiting); err != nil {
 		return nil, nil, err
@@ -89,5 +89,5 @@ func Example_lineServer() {
 	if errors.As(err, &timeout) {
 		fmt.Println(timeout.Phase, timeout.Setting, timeout.Limit)
 	}
-	// Prints: command ReadTotal 100ms
+	// Prints: command PhaseTimeout 100ms
 }

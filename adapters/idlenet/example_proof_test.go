@@ -16,7 +16,7 @@ func TestExamples(t *testing.T) {
 		Example_drain,
 		Example_capacity,
 		Example_evictionBesidePings,
-		Example_pingsAreNotUse,
+		Example_explicitUse,
 		Example_broker,
 		Example_lineServer,
 	} {

@@ -17,9 +17,9 @@ import (
 // their own and may block.
 type Options struct {
 	// Ping writes a heartbeat message to the connection. An active Heartbeat in
-	// the policy requires it, and says when it is called. Ping must not return before it has
-	// written, because what is written later counts as use. While Ping blocks and
-	// after it has failed, misses are still counted.
+	// the policy requires it, and says when it is called. While Ping blocks and
+	// after it has failed, misses are still counted. What it writes counts as use, as does the
+	// answer, unless the policy has ExplicitUse.
 	Ping func(c *Conn) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true, the connection is

@@ -24,7 +24,7 @@ func TestAllocatedByInit(t *testing.T) {
 	defer tracker.Close()
 	setup := newSetup(nil)
 	bare, _ := tcpPair(t)
-	const most = 200 + 24 + 48
+	const most = 208 + 24 + 48
 	all := make([]*Conn, 10_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

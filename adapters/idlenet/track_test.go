@@ -74,7 +74,7 @@ func TestTrackDuringReadAndWrite(t *testing.T) {
 		reason idle.Reason
 	}{
 		"read":       {idle.Policy{ReadTimeout: limit}, read1, idle.ReasonRead},
-		"read total": {idle.Policy{ReadTotal: limit}, read1, idle.ReasonReadTotal},
+		"read rate":  {idle.Policy{MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: limit}}, read1, idle.ReasonMinReadRate},
 		"write":      {idle.Policy{WriteTimeout: limit}, func(c net.Conn) error { _, err := c.Write([]byte("x")); return err }, idle.ReasonWrite},
 		"write rate": {idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: limit}}, func(c net.Conn) error { _, err := c.Write([]byte("x")); return err }, idle.ReasonMinWriteRate},
 	} {
@@ -110,7 +110,7 @@ func TestTrackDuringReadAndWrite(t *testing.T) {
 				if _, err := server.Write([]byte("x")); err != nil {
 					t.Error(err)
 				}
-				if err := read1(server); err != nil && test.reason != idle.ReasonReadTotal {
+				if err := read1(server); err != nil {
 					t.Error(err)
 				}
 			})

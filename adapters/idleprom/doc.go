@@ -27,7 +27,6 @@
 //	idlewheel_phase_connections_ended_total{phase,reason,setting}
 //	idlewheel_connections_shed_total{cause}    those with the reason "shed", by the cause that was given
 //	idlewheel_connection_lifetime_seconds      how long those that have ended were tracked
-//	idlewheel_connection_idle_at_end_seconds   how long before its end a connection had its last activity
 //
 // The reasons include "evict", for connections that were ended to make room, "drain", and "shed" for
 // those that were ended one by one, such as by Conn.End.
@@ -53,7 +52,6 @@
 //
 // # Work of the tracker
 //
-//	idlewheel_pass_duration_seconds            how long the passes over a shard took
 //	idlewheel_pass_seconds_total               total time of all passes
 //	idlewheel_pass_longest_seconds             duration of the longest pass so far
 //	idlewheel_backlog_age_seconds              how long the oldest deferred connection has been waiting

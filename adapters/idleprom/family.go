@@ -27,9 +27,7 @@ const (
 	deferred
 	panics
 	lifetime
-	idleAtEnd
 	lateness
-	passes
 	passTime
 	longest
 	behind
@@ -74,9 +72,7 @@ var families = [numFamilies]struct {
 	deferred:          {counter, "timeouts_deferred_total", "Timeouts that came at least a tick late.", nil},
 	panics:            {counter, "callback_panics_total", "Panics in callbacks.", nil},
 	lifetime:          {0, "connection_lifetime_seconds", "How long the connections that have ended were tracked.", nil},
-	idleAtEnd:         {0, "connection_idle_at_end_seconds", "How long before their end the connections had their last activity.", nil},
 	lateness:          {0, "timeout_lateness_seconds", "How long after they were due the timeouts came.", nil},
-	passes:            {0, "pass_duration_seconds", "How long the passes over a shard took.", nil},
 	passTime:          {counter, "pass_seconds_total", "Total time of all passes.", nil},
 	longest:           {gauge, "pass_longest_seconds", "Duration of the longest pass so far.", nil},
 	behind:            {gauge, "backlog_age_seconds", "How long the oldest deferred connection has been waiting.", nil},

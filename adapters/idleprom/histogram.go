@@ -16,7 +16,6 @@ type bounds struct{ first, last, step int }
 var (
 	span  = bounds{-10, 24, 2} // 1 ms to 194 days, as lifetimes are
 	delay = bounds{-10, 6, 1}  // 1 ms to 64 s
-	work  = bounds{-20, 4, 2}  // 1 µs to 16 s
 )
 
 // In native histograms with this schema the bounds are the powers of 2. The first bound of

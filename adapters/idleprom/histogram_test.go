@@ -20,7 +20,7 @@ func TestHistogram(t *testing.T) {
 			h.Buckets[rng.IntN(idle.NumBuckets)] += uint64(rng.IntN(1000))
 		}
 		h.SumMicros = rng.Uint64N(1e9)
-		for _, b := range []bounds{span, delay, work} {
+		for _, b := range []bounds{span, delay} {
 			got := gather(t, collect(func(ch chan<- prometheus.Metric) {
 				descs := describe("test")
 				output{&descs, ch}.putHistogram(lifetime, &h, b)

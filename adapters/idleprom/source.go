@@ -73,9 +73,7 @@ func putCounts(o output, st *idle.Stats) {
 	o.put(longest, st.Longest.Seconds())
 	o.put(behind, st.BacklogAge.Seconds())
 	o.putHistogram(lifetime, &st.Lifetime, span)
-	o.putHistogram(idleAtEnd, &st.Idle, span)
 	o.putHistogram(lateness, &st.Lateness, delay)
-	o.putHistogram(passes, &st.PassTime, work)
 }
 
 // putCensus writes what a census has found. Phases that have had connections are still written,

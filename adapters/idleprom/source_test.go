@@ -25,7 +25,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	st.PassTotal, st.Longest, st.BacklogAge = 1500*time.Millisecond, 250*time.Millisecond, 125*time.Millisecond
-	for i, h := range []*idle.Histogram{&st.Lifetime, &st.Idle, &st.Lateness, &st.PassTime} {
+	for i, h := range []*idle.Histogram{&st.Lifetime, &st.Lateness} {
 		h.Buckets[30], h.SumMicros = uint64(i)+1, uint64(i)*1e6+500_000
 	}
 	g := gather(t, collect(func(ch chan<- prometheus.Metric) {
@@ -43,7 +43,7 @@ func TestCounts(t *testing.T) {
 	} {
 		g.want(t, name, "", want)
 	}
-	for i, name := range []string{"connection_lifetime_seconds", "connection_idle_at_end_seconds", "timeout_lateness_seconds", "pass_duration_seconds"} {
+	for i, name := range []string{"connection_lifetime_seconds", "timeout_lateness_seconds"} {
 		h := g["idlewheel_"+name][""].GetHistogram()
 		if h.GetSampleCount() != uint64(i)+1 || h.GetSampleSum() != float64(i)+0.5 {
 			t.Errorf("%s has %d that sum up to %v", name, h.GetSampleCount(), h.GetSampleSum())

@@ -219,7 +219,7 @@ func TestJudgement(t *testing.T) {
 			l := newLoad(cfg)
 			st := l.steering
 			st.begun, st.changed, st.stop = 10*s, 10*s, 35*s
-			l.passes.Add(10)
+			l.longest = 10
 			p := &l.peers[0]
 			p.begin(4 * s)
 			if c.end.at != 0 {

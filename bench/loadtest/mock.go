@@ -26,9 +26,9 @@ type load struct {
 	// densely as in a server that has little else in a connection.
 	conns []idle.Conn
 
-	steering *steering    // nil without a scenario
-	passes   stats.Spread // how long passes of the tracker take
-	late     stats.Spread // how late connections are ended
+	steering *steering     // nil without a scenario
+	longest  time.Duration // of the tracker's passes; set at the end
+	late     stats.Spread  // how late connections are ended
 	touches  atomic.Int64
 	closed   atomic.Int64 // how many of the doomed
 	tracked  atomic.Int64
@@ -120,7 +120,7 @@ func (l *load) ping(p *peer) error {
 // runMock runs the test.
 func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
 	l := newLoad(cfg)
-	tracker, err := idle.New(cfg.policy(), &idle.Options{Tick: cfg.Tick, Shards: cfg.Shards, OnPass: l.passes.Add})
+	tracker, err := idle.New(cfg.policy(), &idle.Options{Tick: cfg.Tick, Shards: cfg.Shards})
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +153,8 @@ func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*repor
 	if err != nil || closeErr != nil {
 		return nil, cmp.Or(err, closeErr)
 	}
+	counts := tracker.Stats()
+	l.longest = counts.Longest
 	window := l.due
 	if l.steering != nil {
 		window = l.steering.window
@@ -164,7 +166,7 @@ func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*repor
 	if l.steering != nil && l.steering.begun != 0 {
 		l.steering.check()
 	}
-	l.rep.finish(l, end, tracker.Stats(), len(handedBack))
+	l.rep.finish(l, end, counts, len(handedBack))
 	l.rep.Interrupted = ctx.Err() != nil
 	return l.rep, nil
 }

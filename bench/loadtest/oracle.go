@@ -154,7 +154,7 @@ func (j *judgement) judge(p *peer, over int64, l *load, window func(k kind, e *e
 	from, due, reason := window(p.kind, e)
 	// An end that comes too early may have been decided before what makes it so: a belated
 	// activity, or work that has only just begun.
-	excused := e.last&belated != 0 || e.state == working && e.at-e.last <= int64(l.passes.Most())
+	excused := e.last&belated != 0 || e.state == working && e.at-e.last <= int64(l.longest)
 	switch {
 	case e.again || e.at < from && !excused:
 		j.Early++

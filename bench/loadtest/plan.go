@@ -54,7 +54,7 @@ func (l *limits) policy() idle.Policy {
 func (l *limits) phases(t *idle.Tracker) (beats, pings *idle.Phase, err error) {
 	beat, ping := idle.Policy{Name: "beating"}, idle.Policy{Name: "pinged"} // of nobody, without heartbeats
 	if l.Heartbeat > 0 {
-		ping.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter(), CountsAsUse: true}
+		ping.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter()}
 		beat.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter(), Passive: true}
 	}
 	if beats, err = t.Phase(beat); err == nil {

@@ -5,7 +5,8 @@
 //
 // Your first line is your name. If you type nothing for 5 seconds, the server sends PING, to which a
 // client program would answer PONG. Any other line will do. Two unanswered pings, and you're dropped
-// 11 seconds after your last line, while the others stay.
+// 11 seconds after your last line, while the others stay. If you say nothing for an hour, you're dropped too,
+// even if your program answers every ping.
 package main
 
 import (
@@ -41,6 +42,8 @@ func serve(ln net.Listener) error {
 	l, err := idlenet.Wrap(ln, idle.Policy{
 		Heartbeat:    idle.Heartbeat{Interval: 5 * time.Second, Timeout: 3 * time.Second, Misses: 2},
 		WriteTimeout: 5 * time.Second,
+		IdleTimeout:  time.Hour,
+		ExplicitUse:  true, // pings and PONGs don't count as use, but what members say does
 	}, &idlenet.Options{Ping: func(c *idlenet.Conn) error {
 		_, err := fmt.Fprintln(c, "PING")
 		return err
@@ -58,12 +61,12 @@ func serve(ln net.Listener) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		go r.host(conn)
+		go r.host(conn.(*idlenet.Conn))
 	}
 }
 
 // host serves one member until it leaves or is dropped.
-func (r *room) host(conn net.Conn) {
+func (r *room) host(conn *idlenet.Conn) {
 	defer conn.Close()
 	lines := make(chan string, 64)
 	defer close(lines)
@@ -84,6 +87,7 @@ func (r *room) host(conn net.Conn) {
 	r.say("* " + name + " is here")
 	for in.Scan() {
 		if line := in.Text(); line != "PONG" {
+			conn.Use()
 			r.say(name + ": " + line)
 		}
 	}

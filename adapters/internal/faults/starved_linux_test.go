@@ -22,14 +22,6 @@ func TestStarvedReader(t *testing.T) {
 	starve(t, idle.Policy{ReadTimeout: limit})
 }
 
-// So it is with a limit for the whole of a message, ReadTotal, when all of the
-// message came in time. HTTP's handshake and header have that limit.
-func TestStarvedReaderOfWhole(t *testing.T) {
-	long(t)
-	t.Parallel()
-	starve(t, idle.Policy{ReadTotal: limit})
-}
-
 // starve has a client send all that it has to at once, and the server's Read of
 // it delayed until the limit is over.
 func starve(t *testing.T, p idle.Policy) {

@@ -217,9 +217,15 @@ func (c *Conn) arrived(b []byte, given bool) (n int, again bool) {
 	return len(b), again
 }
 
-// received records what the client has sent and the server gets now.
+// received records what the client has sent and the server gets now. When a request has arrived, the limits on
+// its arrival end before the server gets it, because they count whatever the server does.
 func (c *Conn) received(b []byte) {
 	c.receive(b)
+	if c.state != Streams && !c.ended {
+		if s, since := c.currentState(); s == Streams {
+			c.enter(s, since)
+		}
+	}
 	if c.pong && c.answer != nil {
 		c.answer()
 	}

@@ -64,11 +64,15 @@ func (c *Conn) settle() {
 		c.closedWaits[i] = nil
 	}
 	c.closedWaits = c.closedWaits[:0]
-	s, since := c.currentState()
-	if s != c.state || since != c.since {
-		c.state, c.since = s, since
-		c.host.Enter(s)
+	if s, since := c.currentState(); s != c.state || since != c.since {
+		c.enter(s, since)
 	}
+}
+
+// enter reports a new state to the Host. c.mu must be held.
+func (c *Conn) enter(s State, since uint32) {
+	c.state, c.since = s, since
+	c.host.Enter(s)
 }
 
 // currentState returns the state that the connection is in, and the number of the header block or

@@ -123,7 +123,7 @@ func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 func statusOf(state uint32, err *idle.TimeoutError) int {
 	state &^= limited | interim
 	switch {
-	case err.Phase == Header.String() && err.Reason == idle.ReasonReadTotal && state == awaitingHeader:
+	case err.Phase == Header.String() && err.Reason == idle.ReasonPhase && state == awaitingHeader:
 		return http.StatusRequestTimeout
 	case err.Phase != Request.String():
 		return 0

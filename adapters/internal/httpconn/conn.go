@@ -19,10 +19,11 @@ import (
 // Ground rules:
 //
 //   - Events only record what is going on. A phase is entered by the next Read
-//     that is about to wait in it, because all limits but the handler's are about
-//     waiting. So a request that arrives whole and is answered changes no phase.
-//     The handler's limit is different: with it, the phase is entered as soon as
-//     the header has been read.
+//     that is about to wait in it. So on a connection that is kept alive, a request that
+//     arrives whole and is answered changes no phase.
+//   - Phases with a PhaseTimeout are different, because that counts whatever the server does. The
+//     handshake's, the header's and noRequest are left as soon as the header has been read. The handler's
+//     is entered then.
 //   - Until a connection is hijacked or turns out to be HTTP/2, its server has
 //     one goroutine at a time that reads or reports events. That goroutine owns
 //     phase, begun, last and prefaceLen. Any goroutine may load state.

@@ -47,9 +47,17 @@ func (c *Conn) RequestBegun() {
 	}
 }
 
-// HeaderRead records that the header of a request has been read. A server need
-// not report that for a request without a body, because it calls Idle before it
-// reads again.
+// HandlerStarts is HeaderRead for a request whose handler is about to start. It does nothing if no limit
+// counts for the handler, nor goes on counting.
+func (c *Conn) HandlerStarts() {
+	if c.phase != KeepAlive && c.phase != body || LimitsHandlers(c.listener) {
+		c.HeaderRead()
+	}
+}
+
+// HeaderRead records that the header of a request has been read. The limits of the phases in which
+// it arrived count until then, whatever the server does. So they end here. A keep-alive phase has limits
+// on waits only, so the request may go on in it.
 func (c *Conn) HeaderRead() {
 	switch c.state.Load() {
 	case awaitingHeader:
@@ -69,12 +77,19 @@ func (c *Conn) HeaderRead() {
 		c.transition(awaitingHeader, to)
 		if LimitsHandlers(c.listener) {
 			c.enter(Request)
-		} else if c.phase == Request { // of the previous request, and HandlerTimeout may be turned on again
+		} else if c.phase != KeepAlive && c.phase != body {
 			c.enter(body)
 		}
 	case http2:
 		c.Conn.Enter(c.listener.phases[Streams])
 	}
+}
+
+// isParsing reports whether the server may have been given a header, of HTTP/1 or 2, and not have reported it yet. A limit
+// that passes in that moment would cut a request that has arrived in time.
+func (c *Conn) isParsing() bool {
+	state := c.state.Load() &^ flags
+	return (state == awaitingHeader || state == http2) && !c.IsReading()
 }
 
 // isHTTP2 reports, at the first request of a connection, whether it is HTTP/2.

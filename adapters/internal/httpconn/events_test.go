@@ -145,9 +145,12 @@ func (p *play) waits() {
 		t.Errorf("no timeout of the %v (%+v)", due, p.m)
 	case limited:
 		policy := p.c.listener.phases[due].Policy()
-		limit := max(policy.ReadTotal, policy.ReadTimeout, policy.IdleTimeout)
+		limit, total := max(policy.ReadTimeout, policy.IdleTimeout), due == Header || due == Handshake
+		if total {
+			limit = policy.PhaseTimeout
+		}
 		got := <-p.calls
-		took, partly := got.at.Sub(begun), p.again && p.last == due && policy.ReadTotal > 0
+		took, partly := got.at.Sub(begun), p.again && p.last == due && total
 		if got.err.Phase != due.String() || got.err.Setting != due.setting() || got.err.Limit != limit || got.status != p.m.status() {
 			t.Errorf("timed out by %+v with status %d, want %v of %v with %d (%+v)", got.err, got.status, due, limit, p.m.status(), p.m)
 		}

@@ -20,7 +20,7 @@ type streams struct {
 // init makes the tracker of streams under a policy. The options are those of the
 // connections' tracker.
 func (s *streams) init(opts idle.Options, p idle.Policy) (err error) {
-	opts.OnPass, opts.OnEnds = nil, nil // they are for connections
+	opts.OnEnds = nil // it is for connections
 	if s.tracker, err = newTracker(opts); err != nil {
 		return err
 	}
@@ -104,7 +104,6 @@ type framesHost struct{ c *Conn }
 // it up: PING, SETTINGS, and the answers to them. The header of a request counts as use because
 // the connection enters another state with it.
 func (h framesHost) Enter(s http2conn.State) {
-	h.c.CountAsBeats(s == http2conn.KeepAlive)
 	h.c.Conn.Enter(h.c.listener.phases[[...]Phase{
 		http2conn.KeepAlive:    noRequest,
 		http2conn.Streams:      Streams,

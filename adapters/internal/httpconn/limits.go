@@ -77,16 +77,16 @@ func settings(t *httplimits.Timeouts) []setting {
 	// that forever. So a limit for the whole wait is set too, whenever a stream
 	// can be reset at all.
 	return []setting{
-		{"HandshakeTimeout", &t.HandshakeTimeout, nil, defaultHandshake, []limit{{Handshake, idle.ReasonReadTotal}}},
-		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonReadTotal}, {resetPending, idle.ReasonReadTotal}}},
-		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(bodyLimits(idle.ReasonRead), limit{resetPending, idle.ReasonReadTotal})},
+		{"HandshakeTimeout", &t.HandshakeTimeout, nil, defaultHandshake, []limit{{Handshake, idle.ReasonPhase}}},
+		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonPhase}, {resetPending, idle.ReasonPhase}}},
+		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(bodyLimits(idle.ReasonRead), limit{resetPending, idle.ReasonPhase})},
 		{"BodyRate", nil, &t.BodyRate, defaultGrace, bodyLimits(idle.ReasonMinReadRate)},
 		{"HandlerTimeout", &t.HandlerTimeout, nil, 0, []limit{{Request, idle.ReasonPhase}}},
-		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(writeLimits(idle.ReasonWrite), limit{resetPending, idle.ReasonReadTotal})},
-		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{resetPending, idle.ReasonReadTotal})},
-		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noRequest, idle.ReasonReadTotal}}},
+		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(writeLimits(idle.ReasonWrite), limit{resetPending, idle.ReasonPhase})},
+		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{resetPending, idle.ReasonPhase})},
+		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noRequest, idle.ReasonPhase}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
-		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}, {resetPending, idle.ReasonReadTotal}}},
+		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}, {resetPending, idle.ReasonPhase}}},
 	}
 }
 
@@ -156,8 +156,6 @@ func (l limit) fieldOf(p *idle.Policy) (*time.Duration, *idle.Rate) {
 		return &p.IdleTimeout, nil
 	case idle.ReasonRead:
 		return &p.ReadTimeout, nil
-	case idle.ReasonReadTotal:
-		return &p.ReadTotal, nil
 	case idle.ReasonPhase:
 		return &p.PhaseTimeout, nil
 	case idle.ReasonWrite:
@@ -220,8 +218,9 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 		}
 	}
 	if all[resetPending].MinReadRate.BytesPerSecond > 0 {
-		all[resetPending].ReadTotal = 0
+		all[resetPending].PhaseTimeout = 0
 	}
+	all[noRequest].ExplicitUse = true // PING, SETTINGS and the answers to them
 	all[Hijacked] = t.Hijacked
 	for p := range numPhases {
 		all[p].Name = cmp.Or(all[p].Name, p.String())

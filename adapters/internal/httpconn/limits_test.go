@@ -17,8 +17,8 @@ func TestSize(t *testing.T) {
 	if strconv.IntSize != 64 {
 		t.Skip("the size is that of 64-bit systems")
 	}
-	if size := unsafe.Sizeof(Conn{}); size != 232 {
-		t.Errorf("a Conn takes %d bytes, not 232", size)
+	if size := unsafe.Sizeof(Conn{}); size != 240 {
+		t.Errorf("a Conn takes %d bytes, not 240", size)
 	}
 	if at := unsafe.Offsetof(Conn{}.Conn); at != 8 {
 		t.Errorf("idlenet's part begins at %d", at)
@@ -39,14 +39,14 @@ func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Poli
 func TestDefaults(t *testing.T) {
 	rate := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
 	want := [numPhases]idle.Policy{
-		Handshake:    {Name: "handshake", ReadTotal: 10 * time.Second},
-		Header:       {Name: "request header", NoInterrupt: true, ReadTotal: 10 * time.Second},
+		Handshake:    {Name: "handshake", PhaseTimeout: 10 * time.Second},
+		Header:       {Name: "request header", NoInterrupt: true, PhaseTimeout: 10 * time.Second},
 		Request:      {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		body:         {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},
 		Streams:      {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute},
 		Hijacked:     {Name: "hijacked"},
-		noRequest:    {Name: "keep-alive", ReadTotal: 75 * time.Second},
+		noRequest:    {Name: "keep-alive", ExplicitUse: true, PhaseTimeout: 75 * time.Second},
 		resetPending: {Name: "streams", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		stream:       {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
 	}
@@ -79,8 +79,8 @@ func TestDurations(t *testing.T) {
 		byDefault time.Duration
 		of        func(all [numPhases]idle.Policy) time.Duration
 	}{
-		"HandshakeTimeout": {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Handshake].ReadTotal }},
-		"HeaderTimeout":    {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Header].ReadTotal }},
+		"HandshakeTimeout": {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Handshake].PhaseTimeout }},
+		"HeaderTimeout":    {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Header].PhaseTimeout }},
 		"BodyTimeout":      {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Request].ReadTimeout }},
 		"HandlerTimeout":   {0, func(all [numPhases]idle.Policy) time.Duration { return all[Request].PhaseTimeout }},
 		"WriteTimeout":     {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].WriteTimeout }},
@@ -168,7 +168,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 		}
 		for p, policy := range all {
 			for reason, got := range map[idle.Reason]time.Duration{
-				idle.ReasonIdle: policy.IdleTimeout, idle.ReasonRead: policy.ReadTimeout, idle.ReasonReadTotal: policy.ReadTotal,
+				idle.ReasonIdle: policy.IdleTimeout, idle.ReasonRead: policy.ReadTimeout,
 				idle.ReasonMinReadRate: policy.MinReadRate.Grace, idle.ReasonPhase: policy.PhaseTimeout,
 				idle.ReasonWrite: policy.WriteTimeout, idle.ReasonMinWriteRate: policy.MinWriteRate.Grace,
 			} {
@@ -176,12 +176,9 @@ func TestEveryLimitIsNamed(t *testing.T) {
 					t.Errorf("with %v, %v has a limit of %v for %v, which is called %q", values, Phase(p), got, reason, setting)
 				}
 			}
-			if policy.ReadTotal > 0 && policy.MinReadRate.BytesPerSecond > 0 {
-				t.Errorf("with %v, %v has both a total and a rate", values, Phase(p))
-			}
 		}
-		// What a reset waits for ends, by a total or by a rate that has its own.
-		if u, s := all[resetPending], all[stream]; s.SetsLimit() && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
+		// What a reset waits for ends, by a PhaseTimeout or by a rate.
+		if u, s := all[resetPending], all[stream]; s.SetsLimit() && u.PhaseTimeout == 0 && u.MinReadRate.BytesPerSecond == 0 {
 			t.Errorf("with %v a stream can be reset, but a trickle holds the connection: %+v", values, u)
 		}
 	}

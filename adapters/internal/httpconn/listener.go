@@ -109,6 +109,12 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		owner.(*Conn).explain(err) // before other goroutines see it
 		onEnd(owner, err)
 	}
+	probe := l.setup.Hooks.Probe
+	l.setup.Hooks.Probe = func(owner any, about idle.Reason) idle.SocketState {
+		e := probe(owner, about)
+		e.Unread = e.Unread || about == idle.ReasonPhase && owner.(*Conn).isParsing()
+		return e
+	}
 	l.setup.MaxUnsent = func() int { return l.now.Load().timeouts.MaxUnsent }
 	if l.tracker, err = newTracker(l.options); err != nil {
 		return nil, err

@@ -127,8 +127,6 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 		return refuse("Logger", "another one", "its own")
 	case o.Setting != nil:
 		return errSetting
-	case o.OnPass != nil && was.OnPass == nil:
-		return refuse("OnPass", "set", "none")
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ type steered struct {
 }
 
 var steerings = map[string]steered{
-	"HandshakeTimeout": {phase: "handshake", reason: idle.ReasonReadTotal},
-	"HeaderTimeout": {phase: "request header", reason: idle.ReasonReadTotal, begin: func(c *Conn, w *wire) {
+	"HandshakeTimeout": {phase: "handshake", reason: idle.ReasonPhase},
+	"HeaderTimeout": {phase: "request header", reason: idle.ReasonPhase, begin: func(c *Conn, w *wire) {
 		w.sends("G")
 		c.Read(make([]byte, 1))
 	}},
@@ -104,7 +104,7 @@ func TestSetTimeoutsOfOpenConnections(t *testing.T) {
 						s.begin(conn, w)
 					}
 					begun, ends, latest := time.Now(), c.ends, late
-					if c.what == "on" && (s.total || s.reason == idle.ReasonReadTotal) {
+					if c.what == "on" && s.total {
 						ends += changed // as it counts from the change
 					}
 					if c.what == "on" && name == "WriteRate" {
@@ -284,7 +284,6 @@ func TestSetTimeoutsRefuses(t *testing.T) {
 			{httplimits.Timeouts{Idle: idle.Options{Shards: 3}}, "Idle.Shards is 3"},
 			{httplimits.Timeouts{Idle: idle.Options{Budget: 3}}, "Idle.Budget is 3ns"},
 			{httplimits.Timeouts{Idle: idle.Options{ReapDelay: 3}}, "Idle.ReapDelay is 3ns"},
-			{httplimits.Timeouts{Idle: idle.Options{OnPass: func(time.Duration) {}}}, "Idle.OnPass"},
 			{httplimits.Timeouts{Idle: idle.Options{Setting: func(string, idle.Reason) string { return "" }}}, "Idle.Setting is set"},
 			{httplimits.Timeouts{OnTimeout: func(net.Conn, *idle.TimeoutError) bool { return true }}, "OnTimeout is set"},
 		} {

@@ -500,3 +500,34 @@ func TestShutdownThatFails(t *testing.T) {
 
 // outer is an adapter's listener.
 type outer struct{ *Listener }
+
+// TestWatchWithPingsAndIdleTimeout: pings count as use, so an IdleTimeout longer than the interval needs ExplicitUse and Use.
+func TestWatchWithPingsAndIdleTimeout(t *testing.T) {
+	limits := unlimited()
+	limits.Idle.Tick = 10 * time.Millisecond
+	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		c.Hijack()
+		p := idle.Policy{IdleTimeout: 3 * time.Second, Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}
+		on := httplimits.Callbacks{Ping: func() error {
+			_, err := c.Conn.Write([]byte("ping"))
+			w.sends("pong")
+			return err
+		}}
+		err := Watch("httpconn", c, p, on)
+		if want := "httpconn: Watch: idle: IdleTimeout is 3s, but connections are pinged every 1s"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		p.ExplicitUse = true
+		if err := Watch("httpconn", c, p, on); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		time.AfterFunc(time.Second, c.Use)
+		for err = nil; err == nil; {
+			_, err = c.Read(make([]byte, 10))
+		}
+		if took := time.Since(begun); c.Timeout() == nil || c.Timeout().Reason != idle.ReasonIdle || took < 4*time.Second || took > 4100*time.Millisecond {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}

@@ -93,6 +93,6 @@ var ofBodies = []promise{
 			}
 			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
 		}
-		s.WantOnly(2, "request header", idle.ReasonReadTotal)
+		s.WantOnly(2, "request header", idle.ReasonPhase)
 	}},
 }

@@ -2,6 +2,7 @@ package httpsuite
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -38,20 +39,19 @@ func hijack(use func(hijacked) error) (func(Request), chan error) {
 	}, ended
 }
 
-// beat reports a beat on a hijacked connection, as applications do.
-func beat(t testing.TB, c net.Conn) {
+// reach returns the connection in c that has the methods of T, as applications find it to call Beat or Use.
+func reach[T any](c net.Conn) (found T) {
 	for {
+		if found, ok := c.(T); ok {
+			return found
+		}
 		switch at := c.(type) {
-		case interface{ Beat() }:
-			at.Beat()
-			return
 		case interface{ NetConn() net.Conn }: // TLS
 			c = at.NetConn()
 		case interface{ UnsafeConn() net.Conn }: // fasthttp
 			c = at.UnsafeConn()
 		default:
-			t.Errorf("a %T has no Beat", c)
-			return
+			panic(fmt.Sprintf("a %T isn't a %T", c, &found))
 		}
 	}
 }

@@ -106,8 +106,8 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"HandshakeTimeout": {"handshake", idle.ReasonReadTotal, 0},
-	"HeaderTimeout":    {"request header", idle.ReasonReadTotal, http.StatusRequestTimeout},
+	"HandshakeTimeout": {"handshake", idle.ReasonPhase, 0},
+	"HeaderTimeout":    {"request header", idle.ReasonPhase, http.StatusRequestTimeout},
 	"BodyTimeout":      {"request", idle.ReasonRead, http.StatusRequestTimeout},
 	"BodyRate":         {"request", idle.ReasonMinReadRate, http.StatusRequestTimeout},
 	"HandlerTimeout":   {"request", idle.ReasonPhase, http.StatusServiceUnavailable},

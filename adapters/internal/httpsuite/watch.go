@@ -67,7 +67,7 @@ var ofWatch = []promise{
 					return err
 				}
 				if line == "beat\n" {
-					beat(t, h.Conn)
+					reach[interface{ Beat() }](h.Conn).Beat()
 					beats++
 					heard <- true
 				}
@@ -97,9 +97,10 @@ var ofWatch = []promise{
 		}
 	}},
 
-	// A peer that only answers pings doesn't use its connection, so IdleTimeout ends it.
-	{"PingsAreNotUse", wraps, func(t *testing.T, u under) {
-		p := idle.Policy{Name: "lines", IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: 50 * ms, Timeout: 2 * Patience}}
+	// With ExplicitUse, answers to pings are no use. IdleTimeout counts from the one message.
+	{"ExplicitUse", usual, func(t *testing.T, u under) {
+		used := make(chan time.Time, 1)
+		p := idle.Policy{Name: "lines", ExplicitUse: true, IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: 50 * ms, Timeout: 2 * Patience}}
 		h, ended := hijack(func(h hijacked) error {
 			defer h.Close()
 			err := h.watch(p, func() error {
@@ -109,20 +110,30 @@ var ofWatch = []promise{
 			if err != nil {
 				t.Error(err)
 			}
-			_, err = io.Copy(io.Discard, h.in)
-			return err
+			for {
+				switch line, err := h.in.ReadString('\n'); {
+				case err != nil:
+					return err
+				case line == "hello\n":
+					used <- time.Now()
+					reach[interface{ Use() }](h.Conn).Use()
+				}
+			}
 		})
 		s := u.start(t, Only(time.Minute), h)
 		c := s.Dial()
-		begun := time.Now()
 		c.upgrade()
-		for {
+		for pings := 0; ; pings++ {
 			if _, err := c.In.ReadString('\n'); err != nil {
 				break
 			}
-			io.WriteString(c, "pong\n")
+			answer := "pong\n"
+			if pings == 2 {
+				answer = "hello\n"
+			}
+			io.WriteString(c, answer)
 		}
-		NotBefore(t, time.Now(), begun, limit)
+		NotBefore(t, time.Now(), <-used, limit)
 		WantTimeout(t, Receive(t, ended), "lines", idle.ReasonIdle)
 		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},

@@ -55,15 +55,9 @@ const (
 	kernelCounts             // the kernel reports what the peer has acknowledged, and that counts for the rate
 	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
 	newAccount               // see RestartWriteRate
-	beats                    // reads and writes don't count as use; see CountAsBeats
 	retracked                // extra.track has replaced track; see Track
 	farewell                 // the first write that has to wait gets a deadline; see Farewell
 	writesOn                 // Expire ends reads only; see LetWrite
-
-	// The last read or write was stopped by the user's own deadline and has moved
-	// nothing. If it is tried again, the same wait goes on; see suspendedWaits.
-	readSuspended
-	writeSuspended
 
 	// Track has reported the wait of a read or write that may have been under
 	// way; see adoptWaits.
@@ -88,35 +82,6 @@ func (c *Conn) step() int {
 		return smallStep
 	}
 	return largeStep
-}
-
-// suspendedWaits are waits that the user's own deadlines have interrupted. The
-// holder of reading owns read, and the holder of writing owns write.
-type suspendedWaits struct{ read, write idle.Wait }
-
-// waits returns c's suspendedWaits. It allocates them at the first call.
-func (c *Conn) waits() *suspendedWaits {
-	for {
-		if x := c.extra.Load(); x != nil && x.waits != nil {
-			return x.waits
-		}
-		c.update(func(x *extra) bool {
-			if x.waits == nil {
-				x.waits = new(suspendedWaits)
-			}
-			return true
-		})
-	}
-}
-
-// suspend returns w for a wait that is being suspended, and sets flag. If flag is
-// not set in flags, the wait is a new one, and w is cleared.
-func (c *Conn) suspend(w *idle.Wait, flags, flag uint32) *idle.Wait {
-	if flags&flag == 0 {
-		*w = idle.Wait{}
-		c.flags.Or(flag)
-	}
-	return w
 }
 
 // Read reads from the connection as described for net.Conn.
@@ -146,11 +111,7 @@ func (c *Conn) beginRead() {
 	if m&readAhead != 0 {
 		return
 	}
-	if track := c.trackedBy(m); m&readSuspended != 0 {
-		track.ResumeRead(&c.waits().read)
-	} else {
-		track.AwaitRead()
-	}
+	c.trackedBy(m).AwaitRead()
 	if c.flags.Load()&readAhead != 0 { // ReadAhead ran after the first load
 		c.trackedBy(m).PauseRead()
 	}
@@ -162,21 +123,12 @@ func (c *Conn) beginRead() {
 func (c *Conn) received(n, count int, err error) (deliver bool) {
 	m := c.flags.Load()
 	track := c.trackedBy(m)
-	switch {
-	case n <= 0:
-	case m&beats != 0:
-		track.Beat()
-	default:
+	if n > 0 {
 		track.Received(count)
-	}
-	if n <= 0 && m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		track.SuspendRead(c.suspend(&c.waits().read, m, readSuspended))
-		return true
+	} else if m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		return true // the wait goes on; see idle.Conn.AwaitRead
 	}
 	track.PauseRead()
-	if m&readSuspended != 0 {
-		c.flags.And(^uint32(readSuspended))
-	}
 	return track.Deliver()
 }
 
@@ -249,10 +201,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 // wait will be reported. c.writing must be held.
 func (c *Conn) beginWrite(unless uint32) {
 	m := c.flags.Load()
-	switch {
-	case m&writeSuspended != 0:
-		c.trackedBy(m).ResumeWrite(&c.waits().write)
-	case m&unless == 0:
+	if m&unless == 0 {
 		c.awaitWrite()
 	}
 }
@@ -263,13 +212,8 @@ func (c *Conn) sent(n int, err error) {
 	track := c.trackedBy(m)
 	switch {
 	case n <= 0 && m&expired == 0 && errors.Is(err, os.ErrDeadlineExceeded):
-		track.SuspendWrite(c.suspend(&c.waits().write, m, writeSuspended))
-		return
+		return // the wait goes on
 	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
-	case m&(kernelCounts|beats) == kernelCounts|beats:
-		track.BeatOut(0)
-	case m&beats != 0:
-		track.BeatOut(n)
 	case m&kernelCounts != 0:
 		track.TouchOut()
 	default:
@@ -279,9 +223,6 @@ func (c *Conn) sent(n int, err error) {
 		c.endWait(track)
 	}
 	track.PauseWrite()
-	if m&writeSuspended != 0 {
-		c.flags.And(^uint32(writeSuspended))
-	}
 	if m&sampled != 0 {
 		c.queued.Store(0)
 		c.setFlag(sampled, false)
@@ -397,10 +338,8 @@ func (c *Conn) ReadAhead(on bool) {
 	}
 }
 
-// CountAsBeats says whether reads and writes no longer count as use of the connection. Bytes that
-// are read meanwhile don't count for a rate. It's for a protocol that knows when only keepalives
-// are exchanged, and enters a phase without MinReadRate then.
-func (c *Conn) CountAsBeats(on bool) { c.setFlag(beats, on) }
+// Use records that the connection is used. It is for policies with ExplicitUse.
+func (c *Conn) Use() { c.trackedBy(c.flags.Load()).Use() }
 
 // Beat records a beat of the peer. It is for policies with a passive Heartbeat.
 func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
@@ -412,8 +351,8 @@ func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
 // Ending reports whether the connection has timed out and isn't closed yet.
 func (c *Conn) Ending() bool { return c.tracking().Ending() }
 
-// Idle returns how long ago the last activity was, in either direction. The result may be up to
-// two ticks too short. Bytes in the kernel's buffer don't count until they are read.
+// Idle returns how long ago the connection was last used; see [idle.Conn.Idle]. The result may be
+// up to two ticks too short. Bytes in the kernel's buffer don't count until they are read.
 func (c *Conn) Idle() time.Duration { return c.trackedBy(c.flags.Load()).Idle() }
 
 // Age returns how long the connection has been tracked; see [idle.Conn.Age].

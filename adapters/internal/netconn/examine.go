@@ -31,6 +31,15 @@ func (c *Conn) isWriting() bool {
 	return true
 }
 
+// IsReading reports whether a Read is under way.
+func (c *Conn) IsReading() bool {
+	if c.reading.TryLock() {
+		c.reading.Unlock()
+		return false
+	}
+	return true
+}
+
 // movedSince reports whether the kernel's send queue may have moved since the last check in the
 // current write. It's for sockets for which the kernel doesn't report when output last moved,
 // such as Unix sockets.

@@ -152,7 +152,6 @@ func (c *Conn) trackError() error {
 type extra struct {
 	timeout *idle.TimeoutError // the limit that has passed; nil before
 	track   *idle.Conn         // replaces Conn.track if not nil
-	waits   *suspendedWaits    // nil before a wait is suspended
 	address *address           // nil for a socket
 	counted net.Conn           // what to close instead of Conn.inner, if not nil
 	over    chan struct{}      // closed when the flag expired is set; nil if nobody waits for that

@@ -34,7 +34,7 @@ var limits = httplimits.Timeouts{
 	HandshakeTimeout: 4 * time.Second,
 	HeaderTimeout:    3 * time.Second,
 	BodyTimeout:      5 * time.Second,
-	BodyRate:         idle.Rate{BytesPerSecond: 1000, Grace: 5 * time.Second},
+	BodyRate:         idle.Rate{BytesPerSecond: 1000, Grace: 6 * time.Second},
 	WriteTimeout:     time.Minute,
 	WriteRate:        idle.Rate{BytesPerSecond: 100_000, Grace: 6 * time.Second},
 	KeepAliveTimeout: 2 * time.Second,

@@ -174,7 +174,7 @@ func (c *client) fallSilent(slack time.Duration, times int) outcome {
 			return c.closed(err)
 		}
 	}
-	reason := idle.ReasonReadTotal
+	reason := idle.ReasonPhase // HandshakeTimeout, or KeepAliveTimeout of HTTP/2
 	switch {
 	case c.kind == server.Net || c.kind == server.Gnet:
 		reason = idle.ReasonIdle
@@ -204,7 +204,7 @@ func (c *client) trickle(slack time.Duration) outcome {
 			}
 		}
 	}()
-	return c.awaitEnd(from, to, slack, idle.ReasonReadTotal)
+	return c.awaitEnd(from, to, slack, idle.ReasonPhase)
 }
 
 // awaitEnd waits until the server closes. The limit counts from a time between from and to:

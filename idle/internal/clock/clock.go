@@ -9,7 +9,6 @@ package clock
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 	"sort"
 	"sync"
@@ -102,12 +101,16 @@ func (k *Clock) Elapsed() time.Duration {
 // Now returns the current tick, from the real clock.
 func (k *Clock) Now() int64 { return int64(k.Elapsed() / k.Tick) }
 
-// Instant returns the current instant, from the real clock.
-func (k *Clock) Instant() Instant {
-	d := k.Elapsed()
-	whole, rest := uint64(d/k.Tick), uint64(d%k.Tick)
-	fraction, _ := bits.Div64(rest>>32, rest<<32, uint64(k.Tick))
-	return Instant(whole<<32 | fraction)
+// TickAt returns the tick of an instant, in ns of the clock.
+func (k *Clock) TickAt(ns int64) int64 { return ns / int64(k.Tick) }
+
+// Start returns the instant at which the tick of a stamp began, in ns of the clock. The stamp must be at most 2³¹ ticks old.
+func (k *Clock) Start(s Stamp) int64 {
+	last := k.last.Load()
+	if last == asleep {
+		last = k.Now()
+	}
+	return (last + int64(int32(s.bits-uint32(last)))) * int64(k.Tick)
 }
 
 // After returns the time since the given tick began.
@@ -118,9 +121,6 @@ func (k *Clock) After(tick int64) time.Duration {
 // Settled returns the latest tick that began at least a slack ago. A connection
 // whose deadline is this tick, or an earlier one, may be ended.
 func (k *Clock) Settled() int64 { return k.settledAgo(0) }
-
-// SettledInstant returns the start of the settled tick.
-func (k *Clock) SettledInstant() Instant { return StartOf(uint32(k.Settled())) }
 
 // settledAgo returns what settled returned d ago. It is a stamp, never too late,
 // for something that happened then.

@@ -37,17 +37,6 @@ func (s Stamp) Later(t Stamp) Stamp {
 	return s
 }
 
-// Before returns the stamp of the tick before s.
-func (s Stamp) Before() Stamp {
-	if s.bits--; s == (Stamp{}) {
-		s.bits--
-	}
-	return s
-}
-
-// Start returns the start of the tick.
-func (s Stamp) Start() Instant { return StartOf(s.bits) }
-
 // An AtomicStamp is a Stamp that several goroutines may use. The zero AtomicStamp holds the
 // zero Stamp.
 type AtomicStamp words.Uint32
@@ -68,48 +57,4 @@ func (a *AtomicStamp) Raise(s Stamp) {
 			return
 		}
 	}
-}
-
-// An Instant is a time in ticks, as a 32.32 fixed-point number. Its ticks wrap around as
-// those of stamps do.
-type Instant uint64
-
-// StartOf returns the start of the tick with the given low 32 bits.
-func StartOf(bits uint32) Instant { return Instant(bits) << 32 }
-
-// Bits returns the low 32 bits of the tick of i.
-func (i Instant) Bits() uint32 { return uint32(i >> 32) }
-
-// Fraction returns the part of the tick that has passed at i, in 2⁻³² ticks.
-func (i Instant) Fraction() int64 { return int64(uint32(i)) }
-
-// Sub returns the time from j to i, in ticks as 32.32.
-func (i Instant) Sub(j Instant) int64 { return int64(i - j) }
-
-// Add returns the instant d after i, in ticks as 32.32.
-func (i Instant) Add(d int64) Instant { return i + Instant(d) }
-
-// Later returns the later of i and j.
-func (i Instant) Later(j Instant) Instant {
-	if j.Sub(i) > 0 {
-		return j
-	}
-	return i
-}
-
-// An AtomicInstant is an Instant that several goroutines may use.
-type AtomicInstant struct{ v words.Uint64 }
-
-// Load returns the instant.
-func (a *AtomicInstant) Load() Instant { return Instant(a.v.Load()) }
-
-// Store sets the instant.
-func (a *AtomicInstant) Store(i Instant) { a.v.Store(uint64(i)) }
-
-// Add moves the instant by d, in ticks as 32.32.
-func (a *AtomicInstant) Add(d int64) { a.v.Add(uint64(d)) }
-
-// CompareAndSwap replaces old by new. It reports whether the instant was old.
-func (a *AtomicInstant) CompareAndSwap(old, new Instant) bool {
-	return a.v.CompareAndSwap(uint64(old), uint64(new))
 }

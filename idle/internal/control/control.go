@@ -126,7 +126,7 @@ func (c *controller) setPolicies() error {
 
 // vary returns p with some limits longer, shorter or off, and sometimes a MaxAge.
 func (c *controller) vary(p idle.Policy) idle.Policy {
-	for _, limit := range []*time.Duration{&p.IdleTimeout, &p.ReadTimeout, &p.ReadTotal, &p.WriteTimeout, &p.PhaseTimeout, &p.MinReadRate.Grace, &p.MinWriteRate.Grace} {
+	for _, limit := range []*time.Duration{&p.IdleTimeout, &p.ReadTimeout, &p.WriteTimeout, &p.PhaseTimeout, &p.MinReadRate.Grace, &p.MinWriteRate.Grace} {
 		switch c.IntN(4) {
 		case 0:
 			*limit /= 2
@@ -139,7 +139,7 @@ func (c *controller) vary(p idle.Policy) idle.Policy {
 			*rate = idle.Rate{}
 		}
 	}
-	for _, limit := range []*time.Duration{&p.IdleTimeout, &p.ReadTimeout, &p.ReadTotal, &p.PhaseTimeout} {
+	for _, limit := range []*time.Duration{&p.IdleTimeout, &p.ReadTimeout, &p.PhaseTimeout} {
 		if c.IntN(8) == 0 {
 			*limit = 0
 		}
@@ -151,6 +151,9 @@ func (c *controller) vary(p idle.Policy) idle.Policy {
 		p.Heartbeat = idle.Heartbeat{Interval: 100 * time.Millisecond, Timeout: 50 * time.Millisecond, Passive: true}
 	case 2:
 		p.MaxAge, p.MaxAgeGrace = 500*time.Millisecond, 100*time.Millisecond
+	}
+	if p.ExplicitUse = c.IntN(2) == 0; !p.ExplicitUse && p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive {
+		p.IdleTimeout = min(p.IdleTimeout, p.Heartbeat.Interval)
 	}
 	return p
 }

@@ -106,6 +106,9 @@ func (x *exploration[M, R]) visit(n *situation[M, R]) (ways float64) {
 	if len(x.path) == len(x.next) {
 		x.next = append(x.next, new(situation[M, R]))
 	}
+	if len(x.path) > 10_000 {
+		panic("a thread goes on forever: " + x.String())
+	}
 	next, ended := x.next[len(x.path)], true
 	for i, t := range x.threads {
 		if int(n.pc[i]) == len(t.steps) {

@@ -7,7 +7,6 @@ type modelOwner struct {
 	examines    bool // has Probe
 	asked, keep bool // has OnTimeout, and answers yes
 	reaped      bool // has Reap
-	follows     bool // its phase may be replaced
 }
 
 // judging is Shard.check, of a connection that a pass has in hand:
@@ -16,7 +15,6 @@ type modelOwner struct {
 // mark back, see deliver.
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
-	t.follows = o.follows
 	t.step("check", goOn).begin("Shard.check").does("<state <state")
 	if flaw != "an end is marked after the last look" {
 		t.mark("mark", "asked", flaw)
@@ -40,12 +38,14 @@ func judging(flaw string, o modelOwner) *thread {
 	isMarked := func(s modelState) bool {
 		return s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
-	t.end("expire", "replace", flaw, o.reaped, isMarked, []string{"expire", "expire-to-reap"}, func(m *memory, r *registers) {
+	t.end("expire", "a limit", "replace", flaw, o.reaped, isMarked, []string{"expire", "expire-to-reap"}, func(m *memory, r *registers) {
 		switch {
 		case o.examines && r.examined != r.what:
 			m.fault = "timed out for a limit that nobody has examined"
 		case r.then&(1<<r.what) == 0:
 			m.fault = "timed out, but the limit was not passed at any moment of the last look"
+		case m.settled && r.by == m.replaced:
+			m.fault = "ended by a policy that was replaced before SetPolicy returned"
 		case m.answers && m.due(r.now)&(1<<r.what) == 0:
 			m.fault = "a byte was delivered, and the wait for it ended the connection"
 		}
@@ -60,12 +60,6 @@ func judging(flaw string, o modelOwner) *thread {
 		}
 		return ""
 	}).does("<state")
-	switch {
-	case !o.follows:
-		t.step("replace follow", goOn).does("<phase")
-	case flaw != "what was in hand is placed by an older version":
-		t.follow("replace follow", flaw)
-	}
 	t.place("replace place", flaw)
 	t.step("replacing unlock", func(m *memory, r *registers) string {
 		switch m.locked = false; {
@@ -82,14 +76,7 @@ func judging(flaw string, o modelOwner) *thread {
 		}
 		return ""
 	}).does("<state")
-	t.step("ping called", func(m *memory, r *registers) string {
-		if !m.state.live {
-			return "end"
-		}
-		return ""
-	}).begin("Shard.ping.func1").does("<state")
-	t.step("ping expects", func(m *memory, r *registers) string { m.state.expects, m.sent = true, true; return "end" }).
-		does("<phase ?state").changes("expect")
+	t.step("ping calls", func(m *memory, r *registers) string { return "end" }).begin("Shard.ping.func1").does("<state")
 	t.step("asked", func(m *memory, r *registers) string { m.state.asking = false; return "" }).does("<state +state").changes("asked")
 	return t
 }
@@ -117,14 +104,6 @@ func (t *thread) ask(flaw string, o modelOwner) {
 	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" }).begin("Shard.ask.func1").does("<state")
 	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" }).begin("Shard.ask.func2")
 	if o.keep {
-		// The answer is as good as activity. It raises the stamp as well, so that a
-		// Touch in this tick would not take back the grant.
-		t.move("answered", "asked", flaw, always, func(s *modelState) {
-			s.granted = s.granted && flaw == "an answer leaves the grant"
-		}, func(m *memory, r *registers) string {
-			m.note(r, func(*modelWords) { m.excused = 0 })
-			return ""
-		}).changes("keep")
 		t.step("restart stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 		t.restart("restart", flaw)
 		t.step("kept", func(*memory, *registers) string { return "replace" })
@@ -188,116 +167,71 @@ func (t *thread) examine(name, flaw string) {
 		return ""
 	}).does("<state")
 	t.step(name+" bytes", func(m *memory, r *registers) string {
-		// Never the present tick: a Touch in it would find that the stamp is right
-		// already, and not take back the grant.
 		at := r.now + min(r.evidence.arrived, -1)
-		if flaw == "evidence of the present tick" {
-			at = r.now + r.evidence.arrived
-		}
 		if raiseTo(&m.stamp, at); flaw == "evidence stores instead of raising" {
 			m.stamp = at
 		}
-		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, at) })
+		raiseTo(&m.truth.stamp, at)
 		return ""
-	}).does("<phase <beat <in.stamp <in.stamp +in.stamp")
+	}).does("<lastIn +lastIn")
 	t.step(name+" empty", func(m *memory, r *registers) string {
 		if !r.evidence.empty {
-			return name + " unread"
+			return name + " limits"
 		}
 		return ""
 	})
 	t.rewait(name+" empty", name+" empty let off", flaw)
 	t.step(name+" empty let off", goOn)
-	t.letsOff(name+" empty", flaw)
-	t.step(name+" unread", func(m *memory, r *registers) string {
+	t.letOff(name+" empty", flaw)
+	t.step(name+" limits", func(m *memory, r *registers) string {
 		if !r.evidence.unread {
 			return name + " done"
 		}
 		return ""
 	}).does("<phase")
-	t.move(name+" grant", name+" beats", flaw,
-		func(s modelState) bool { return !s.granted || flaw == "granted twice" },
-		func(s *modelState) { s.granted = true },
-		func(m *memory, r *registers) string {
-			if m.excused != 0 {
-				m.fault = "unread bytes counted as activity twice in a row"
-			}
-			if m.active < r.now {
-				m.excused = r.now
-			}
-			return ""
-		}).changes("grant")
-	t.step(name+" raise", func(m *memory, r *registers) string {
-		raiseTo(&m.stamp, r.now-1)
-		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, r.now-1) })
-		if m.lastIn() < r.now || flaw == "a grant stays in a tick with activity" {
-			return name + " granted"
-		}
-		return ""
-	}).does("<in.stamp +in.stamp <in.stamp <beat")
-	// There was activity in this tick. More of it would find that the stamp is right
-	// already, and not take back the grant.
-	t.move(name+" take back", name+" granted", flaw, always, func(s *modelState) { s.granted = false }, goOn).changes("grant-in-vain")
-	t.step(name+" granted", goOn).does("<phase")
-	t.letsOff(name+" let off", flaw)
-	t.step(name+" beats", func(m *memory, r *registers) string {
-		if r.passive = modelPhases[m.phase].beats; r.passive == 0 {
+	t.step(name+" has counted", func(m *memory, r *registers) string { r.placed = m.unread; return "" }).does("<unread")
+	t.step(name+" read", func(m *memory, r *registers) string { r.unread = r.placed > m.stamp; return "" }).does("<lastIn")
+	t.step(name+" began", func(m *memory, r *registers) string {
+		has := r.unread && r.placed > m.began
+		if r.placed, r.unread = 0, false; has {
 			return name + " done"
 		}
 		return ""
-	}).does("<phase")
-	t.step(name+" put off", func(m *memory, r *registers) string {
-		if m.pinged > m.beat {
-			return name + " done"
-		}
+	}).does("<began")
+	t.step(name+" unread", func(m *memory, r *registers) string {
+		raiseTo(&m.unread, r.now-1)
+		raiseTo(&m.truth.unread, r.now-1)
 		return ""
-	}).does("<pinged <beat")
-	t.step(name+" pinged", func(m *memory, r *registers) string {
-		to := r.now + min(1, r.passive) - r.passive
-		raiseTo(&m.pinged, to)
-		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, to) })
-		return ""
-	}).does("<pinged +pinged")
-	t.step(name+" done", func(m *memory, r *registers) string {
-		r.evidence, r.passive = modelEvidence{}, 0
-		return ""
-	})
+	}).does("<unread +unread")
+	t.step(name+" done", func(m *memory, r *registers) string { r.evidence = modelEvidence{}; return "" })
 }
 
-// note notes what the judge has done to the connection that it has in hand.
-func (m *memory) note(_ *registers, what func(*modelWords)) { what(&m.truth) }
-
-// restart adds the steps of Conn.restart: the limit that r.what names counts from
-// r.now.
+// restart adds the steps of Conn.keep: the limit that r.what names counts from r.now.
 func (t *thread) restart(name, flaw string) {
-	t.step(name, func(m *memory, r *registers) string {
-		switch r.what {
-		case byRead:
-			return name + " wait load"
-		case byRate:
-			return name + " pause load"
-		case byBeat:
-			return name + " beats"
-		case byPhase:
-			return name + " whole"
-		}
-		raiseTo(&m.stamp, r.now)
-		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, r.now) })
-		return name + " done"
-	}).does("<out.stamp +out.stamp") // the model's stamp is that of both directions
-	t.step(name+" beats", func(m *memory, r *registers) string {
+	raise := func(step, word string, of func(*modelWords) *int8) {
+		t.step(name+step, func(m *memory, r *registers) string {
+			raiseTo(of(&m.modelWords), r.now)
+			raiseTo(of(&m.truth), r.now)
+			if step == " beats" {
+				return name + " pinged"
+			}
+			return name + " done"
+		}).does("<" + word + " +" + word)
+	}
+	t.step(name+" limit", func(m *memory, r *registers) string {
+		return map[int8]string{byRead: name + " wait load", byRate: name + " pays", byBeat: name + " beats", byPhase: name + " whole"}[r.what]
+	})
+	raise("", "used", func(w *modelWords) *int8 { return &w.used })
+	raise(" beats", "beat", func(w *modelWords) *int8 { return &w.beat })
+	t.step(name+" pinged", func(m *memory, r *registers) string {
 		raiseTo(&m.pinged, r.now)
-		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, r.now) })
+		raiseTo(&m.truth.pinged, r.now)
 		return name + " done"
 	}).does("<pinged +pinged <state")
-	t.step(name+" whole", func(m *memory, r *registers) string {
-		raiseTo(&m.began, r.now)
-		m.note(r, func(w *modelWords) { raiseTo(&w.began, r.now) })
-		return name + " done"
-	}).does("<began +began")
+	raise(" whole", "began", func(w *modelWords) *int8 { return &w.began })
 	t.rewait(name, name+" done", flaw)
-	t.letsOff(name, flaw)
-	t.step(name+" done", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+	t.letOff(name, flaw)
+	t.step(name+" kept", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
 }
 
 // rewait adds the steps of flow.rewait.
@@ -307,75 +241,58 @@ func (t *thread) rewait(name, to, flaw string) {
 			return to
 		}
 		return ""
-	}).does("<in.wait")
+	}).does("<in.at")
 	t.step(name+" wait swap", func(m *memory, r *registers) string {
 		if m.wait != r.wait && flaw != "restart stores the wait" {
 			return name + " wait load"
 		}
-		m.wait = modelWait{r.now, true}
-		m.note(r, func(w *modelWords) { raiseTo(&w.wait.since, r.now) })
+		m.wait = modelWait{since: r.now, on: true}
+		raiseTo(&m.truth.wait.since, r.now)
 		return to
-	}).does("?in.wait")
+	}).does("?in.at")
 }
 
-// letsOff adds the steps of flow.letOff by an owner.
-func (t *thread) letsOff(name, flaw string) {
-	t.letOff(name, flaw, func(m *memory, r *registers) {
-		m.note(r, func(w *modelWords) {
-			if raiseTo(&w.paid, r.now); !w.wait.on {
-				raiseTo(&w.wait.since, r.now)
-			}
-			raiseTo(&m.letOff, r.now)
-		})
-	})
-}
-
-// letOff adds the steps of flow.letOff, with r.now as the time that it has read first. done
-// is called when that is paid for.
-//
-// A pause is moved before it is paid for. A wait that begins meanwhile pays for the pause
-// as well, and takes that back when it finds that the pause was moved. If it has paid just
-// before paid was raised, that is lost: paid is older than the wait. It is not older than
-// the clock is now.
-func (t *thread) letOff(name, flaw string, done func(*memory, *registers)) {
-	pay := func(again string) {
-		t.step(name+" paid"+again, func(m *memory, r *registers) string {
-			if raiseTo(&m.paid, r.now); flaw == "restart stores what is paid" {
-				m.paid = r.now
-			}
-			if again == "" {
-				done(m, r)
-			}
-			return ""
-		}).does("<in.wait <in.paid +in.paid")
-	}
-	if flaw == "letOff pays before it moves the pause" {
-		pay("")
-	}
+// letOff adds the steps of Conn.letOff. Of a pause beside it more may be paid for.
+func (t *thread) letOff(name, flaw string) {
+	t.step(name+" pays", func(m *memory, r *registers) string { r.had = m.paid; return "" }).does("<in.paid")
 	t.step(name+" pause load", func(m *memory, r *registers) string {
-		if r.wait = m.wait; r.wait.on || r.wait.since >= r.now {
-			return name + " moved"
+		if r.wait = m.wait; r.wait.on {
+			return name + " clock"
+		}
+		if r.now = r.wait.since; r.had >= r.now {
+			return name + " done"
 		}
 		return ""
-	}).does("<in.wait")
+	}).does("<in.at")
 	t.step(name+" pause swap", func(m *memory, r *registers) string {
-		if m.wait == r.wait {
-			m.wait.since = r.now
+		if m.wait != r.wait {
+			return name + " pays"
+		}
+		if flaw != "letOff does not move the pause" {
+			m.wait.moved++
+			m.truth.wait.moved++
+		}
+		return name + " paid"
+	}).does("!in.at")
+	t.step(name+" clock", func(m *memory, r *registers) string {
+		if r.now = m.now; r.had >= r.now {
+			return name + " done"
 		}
 		return ""
-	}).does("?in.wait")
-	t.step(name+" moved", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
-	if flaw != "letOff pays before it moves the pause" {
-		pay("")
-	}
-	if flaw != "letOff looks at the clock once" {
-		t.step(name+" clock again", func(m *memory, r *registers) string { r.now = m.now; return "" })
-		pay(" again")
-	}
+	})
+	t.step(name+" paid", func(m *memory, r *registers) string {
+		if m.paid != r.had {
+			return name + " pays"
+		}
+		m.paid = r.now
+		raiseTo(&m.truth.paid, r.now)
+		return ""
+	}).does("?in.paid")
+	t.step(name+" done", func(m *memory, r *registers) string { r.wait, r.had = modelWait{}, 0; return "" })
 }
 
-// ping adds the steps of an active heartbeat's ping. It counts from the look that found it due.
-// Input that has come since, or Enter, is then not older than the ping, as if it were answered.
+// ping adds the steps of an active heartbeat's ping. It counts from the look that found it due. If a phase was entered
+// since, its answer isn't awaited.
 func (t *thread) ping(flaw string) {
 	t.step("ping due", func(m *memory, r *registers) string {
 		if r.then&(1<<toPing) == 0 {
@@ -383,8 +300,15 @@ func (t *thread) ping(flaw string) {
 		}
 		return ""
 	})
+	t.step("ping before", func(m *memory, r *registers) string {
+		if m.pinged >= r.now && flaw != "a ping counts from when it is sent" {
+			r.pings = true
+			return "replace"
+		}
+		return ""
+	}).does("<pinged")
 	t.step("ping raise", func(m *memory, r *registers) string {
-		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, r.now) })
+		raiseTo(&m.truth.pinged, r.now)
 		if flaw == "a ping counts from when it is sent" {
 			r.now = m.now
 		}
@@ -396,15 +320,23 @@ func (t *thread) ping(flaw string) {
 	}).does("<pinged +pinged")
 	t.move("ping mark", "replace", flaw, always, func(s *modelState) { s.pinged = true },
 		func(m *memory, r *registers) string {
-			m.note(r, func(w *modelWords) { w.state.pinged = true })
+			m.truth.state.pinged = true
 			r.pings = true
 			return ""
 		}).changes("ping")
 }
 
 // end adds the steps of Shard.end, with the transitions by which the connection ends.
-func (t *thread) end(name, otherwise, flaw string, reaped bool, may func(modelState) bool, by []string, check func(*memory, *registers)) {
+func (t *thread) end(name, what, otherwise, flaw string, reaped bool, may func(modelState) bool, by []string, check func(*memory, *registers)) {
 	t.lock(name)
+	if len(by) > 0 && by[0] == "expire" && what != "" {
+		t.step(name+" limits", func(m *memory, r *registers) string {
+			if p, from := m.in(m.phase); (p != r.by || from != r.from) && flaw != "an end does not compare the limits" {
+				return name + " unlock"
+			}
+			return ""
+		}).does("<phase")
+	}
 	t.move(name+" move", name+" unlock", flaw, may, func(s *modelState) { s.live, s.expired, s.ending = false, reaped, true },
 		func(m *memory, r *registers) string {
 			m.outcomes++

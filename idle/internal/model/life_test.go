@@ -4,111 +4,134 @@ import "slices"
 
 // The threads of the model that change what a connection is.
 
-// entering is Conn.Enter. The stamp comes before the ping, or a ping that was
-// answered would look unanswered in between.
-func entering(flaw string, phase int8) *thread { return enteringVersions(flaw, phase, false) }
-
-// enteringVersions is Conn.Enter of a phase that may be replaced meanwhile.
-func enteringVersions(flaw string, phase int8, versions bool) *thread {
+// entering is Conn.Enter.
+func entering(flaw string, phase int8) *thread {
 	t := newThread("enter")
-	if versions {
-		t.step("left", func(m *memory, r *registers) string {
-			if m.latest(m.phase) == m.phase {
-				return "version"
-			}
-			return ""
-		}).begin("Conn.Enter").does("<phase")
-		t.follow("leave", flaw)
-		t.step("version", func(m *memory, r *registers) string { r.version = m.latest(phase); return "" })
-	}
-	if !versions {
-		t.step("left", func(m *memory, r *registers) string { r.version = phase; return "" }).begin("Conn.Enter").does("<phase")
-	}
+	t.step("limits", func(m *memory, r *registers) string {
+		p, _ := m.in(phase)
+		r.limits = modelPhases[p]
+		return ""
+	}).begin("Conn.Enter")
 	t.step("stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	skip := "begin phase"
+	if flaw == "enter stores the phase first" {
+		skip = "limits again"
+	}
 	steps := []step{
 		{name: "began", do: func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }, words: raises("began")},
-		{name: "paid", do: func(m *memory, r *registers) string { m.paid = r.now; return "" }, words: raises("in.paid")},
-		{name: "stamp of in", do: func(m *memory, r *registers) string {
-			raiseTo(&m.stamp, r.now)
-			raiseTo(&m.active, r.now)
+		{name: "used", do: func(m *memory, r *registers) string { raiseTo(&m.used, r.now); return "" }, words: raises("used")},
+		{name: "paid", do: func(m *memory, r *registers) string {
+			if r.limits.rate > 0 {
+				m.paid = r.now
+			}
 			return ""
-		}, words: raises("in.stamp")},
-		{name: "wait load", do: func(m *memory, r *registers) string { r.wait = m.wait; return "" }, words: []string{"<in.wait"}},
+		}, words: []string{"+in.paid"}},
+		{name: "wait load", do: func(m *memory, r *registers) string {
+			if r.wait = m.wait; r.wait.since >= r.now || !r.wait.on && r.limits.rate == 0 {
+				r.wait = modelWait{}
+				return "begin beats"
+			}
+			return ""
+		}, words: []string{"<in.at"}},
 		{name: "wait swap", do: func(m *memory, r *registers) string {
 			if m.wait != r.wait && flaw != "enter stores the wait" {
 				return "begin wait load"
 			}
-			m.wait = modelWait{r.now, r.wait.on}
+			m.wait = modelWait{since: r.now, on: r.wait.on}
 			r.wait = modelWait{}
 			return ""
-		}, words: []string{"?in.wait"}},
+		}, words: []string{"?in.at"}},
+		{name: "beats", do: func(m *memory, r *registers) string {
+			if r.limits.beats+r.limits.ping == 0 {
+				return skip
+			}
+			return ""
+		}},
 		{name: "beat", do: func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }, words: raises("beat")},
 		{name: "pinged", do: func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }, words: raises("pinged")},
 		{name: "state", do: func(m *memory, r *registers) string {
-			m.state.granted = m.state.granted && flaw == "enter keeps the grant"
-			m.state.pinged, m.state.expects = false, false
-			m.state.overdue = m.state.overdue && flaw == "enter leaves a read overdue"
-			m.excused, m.truth.state.pinged = 0, false
+			m.state.pinged, m.truth.state.pinged = false, false
 			return ""
 		}, words: raises("state"), may: []string{"begin"}},
-		{name: "phase", do: func(m *memory, r *registers) string { m.phase = r.version; return "" }, words: []string{">phase"}},
+		{name: "phase", do: func(m *memory, r *registers) string { m.phase = phase; return "" }, words: []string{">phase"}},
 	}
-	if flaw != "enter goes on when the clock has moved on" {
-		steps = slices.Insert(steps, len(steps)-1, step{name: "clock", do: func(m *memory, r *registers) string {
-			if m.now != r.now {
-				return "stamp"
-			}
-			return ""
-		}})
+	if flaw == "enter stores the phase first" {
+		steps = slices.Concat(steps[len(steps)-1:], steps[:len(steps)-1])
 	}
-	last := len(steps) - 1
-	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
-	switch flaw {
-	case "enter stores the phase first":
-		swap(0, last)
-	case "enter stores the wait before what is paid":
-		steps = append(steps[3:5:5], append(steps[:3:3], steps[5:]...)...)
-	case "enter stores the ping before the stamp":
-		swap(2, 6)
-	}
-	for i, s := range steps {
+	for _, s := range steps {
 		begin := t.step("begin "+s.name, func(m *memory, r *registers) string {
-			if to := s.do(m, r); i < last {
+			to := s.do(m, r)
+			if s.name != "phase" {
 				return to
 			}
 			tr := &m.truth
-			tr.phase = m.latest(phase)
-			tr.state.overdue = false
-			for _, w := range []*int8{&tr.began, &tr.beat, &tr.pinged, &tr.paid, &tr.stamp, &tr.wait.since} {
+			tr.phase, tr.from = m.in(phase)
+			for _, w := range []*int8{&tr.began, &tr.used} {
 				raiseTo(w, r.now)
 			}
-			r.at = modelPhases[r.version].soonest(r.now)
+			if tr.paid = r.now; tr.wait.on { // nothing has been waited for before
+				raiseTo(&tr.paid, tr.wait.since)
+			}
+			if tr.wait.on || r.limits.rate > 0 {
+				raiseTo(&tr.wait.since, r.now)
+			}
+			if r.limits.beats+r.limits.ping > 0 {
+				raiseTo(&tr.beat, r.now)
+				raiseTo(&tr.pinged, r.now)
+			}
 			return ""
 		})
 		begin.words = s.words
 		begin.changes(s.may...)
 	}
-	// A wait that began meanwhile may have paid for the pause since long before.
-	if flaw != "enter takes nothing back" {
-		t.step("paid ahead", func(m *memory, r *registers) string {
-			if m.paid <= r.now {
-				return "taken back"
-			}
-			return ""
-		}).does("<in.paid")
-		t.step("take back clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
-		t.step("take back", func(m *memory, r *registers) string { m.paid = min(m.paid, r.beat); r.beat = 0; return "" }).does("<in.paid +in.paid")
-		t.step("taken back", goOn)
-	}
-	if versions && flaw != "enter stays in an older version" {
-		t.step("again", func(m *memory, r *registers) string {
-			if m.latest(phase) != r.version {
-				return "version"
-			}
-			return ""
-		})
-	}
+	t.step("limits again", func(m *memory, r *registers) string {
+		if flaw != "enter hastens by limits that were replaced" {
+			p, _ := m.in(phase)
+			r.limits = modelPhases[p]
+		}
+		r.at, r.limits = r.limits.soonest(r.now), modelLimits{}
+		return ""
+	})
 	t.pull("pull", flaw)
+	return t
+}
+
+// replacing is Phase.SetPolicy, and the visit that it begins: see settleEnds and renewed. What the limits before didn't count
+// counts from when it was called.
+func replacing(flaw string, by int8) *thread {
+	t := newThread("replacer")
+	t.step("call", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.step("replace", func(m *memory, r *registers) string {
+		m.by, m.since = by, r.now
+		if flaw == "what was not noted counts" {
+			m.since = 0
+		}
+		if tr := &m.truth; tr.phase == m.replaced {
+			tr.phase, tr.from = by, r.now
+		}
+		return ""
+	})
+	t.lock("settle")
+	t.step("settled", func(m *memory, r *registers) string { m.locked, m.settled = false, true; return "" })
+	if flaw == "a visit does not place" {
+		return t
+	}
+	t.lock("visit")
+	t.step("visit holds", func(m *memory, r *registers) string {
+		if !m.state.live || !m.pending {
+			return "visit unlock"
+		}
+		return ""
+	}).begin("idle.renewed").does("<state")
+	t.look("visit look", flaw, false, goOn)
+	t.step("visit placed", func(m *memory, r *registers) string {
+		if m.placed <= r.at {
+			return "visit unlock"
+		}
+		return ""
+	}).does("<placed")
+	t.placeAt("visit place", flaw)
+	t.unlock("visit", "")
 	return t
 }
 
@@ -144,7 +167,7 @@ func raises(word string) []string { return []string{"<" + word, "+" + word} }
 // given tick.
 func begunAt(phase, tick int8, waits bool) modelWords {
 	return modelWords{
-		phase: phase, wait: modelWait{tick, waits}, stamp: tick, paid: tick,
+		phase: phase, wait: modelWait{since: tick, on: waits}, stamp: tick, used: tick, unread: tick, paid: tick,
 		began: tick, beat: tick, pinged: tick,
 	}
 }

@@ -28,32 +28,42 @@ type memory struct {
 	locked bool // the shard
 	kernel modelEvidence
 
-	replaced, by int8 // a phase, and its next version once there is one
-	sent         bool // a ping
+	// A phase, the limits that replace its own once there are any, since when they count, and whether SetPolicy has returned.
+	replaced, by, since int8
+	settled             bool
 
 	// truth is what was done to the connection, noted in the same step in which a
 	// method does the last of what it does.
 	truth    modelWords
-	active   int8 // the tick of the last reported activity
 	answers  bool // a byte was delivered, so the wait for it must not end the connection
-	excused  int8 // the tick at which unread bytes counted as activity, 0 if activity was reported since
-	letOff   int8 // the tick up to which waits do not count against the rate
 	outcomes int8
 	fault    string
+}
+
+// in returns the limits that are in force in a phase, and since when those count that were not before.
+func (m *memory) in(phase int8) (limits, from int8) {
+	if phase == m.replaced && m.by != noPhase {
+		return m.by, m.since
+	}
+	return phase, 0
+}
+
+// current returns the words with the limits that are in force.
+func (m *memory) current() *modelWords {
+	w := m.modelWords
+	w.phase, w.from = m.in(m.phase)
+	return &w
 }
 
 func (m memory) wrong() string { return m.fault }
 
 // A thread uses a connection.
-type thread struct {
-	threadOf[memory, registers]
-	follows bool // a phase may be replaced: see follow
-}
+type thread struct{ threadOf[memory, registers] }
 
 type step = threadStep[memory, registers]
 
 func newThread(name string) *thread {
-	return &thread{threadOf: threadOf[memory, registers]{name: name, at: map[string]int{}}}
+	return &thread{threadOf[memory, registers]{name: name, at: map[string]int{}}}
 }
 
 // modelEvidence is what the owner finds out when it examines the connection.
@@ -65,15 +75,14 @@ type modelEvidence struct {
 
 // registers are a thread's own.
 type registers struct {
-	now, at      int8
-	ended        bool // by the thread
-	placed, beat int8
-	state        modelState
-	wait         modelWait
-	look         modelWords // what next has read so far
-	old, version int8       // of a phase
-	was          int8       // now, while follow uses that
-	had, paid    int8       // what was paid before a wait begins, and with the pause before it
+	now, at int8
+	ended   bool // by the thread
+	placed  int8
+	state   modelState
+	wait    modelWait
+	look    modelWords // what next has read so far
+	limits  modelLimits
+	had     int8 // what was paid before a wait begins
 
 	// The judge's.
 	what     int8  // what was due when it last looked, 0 if nothing
@@ -82,19 +91,16 @@ type registers struct {
 	pings    bool  // Ping is called once the connection is placed
 	asked    int8  // the limit that OnTimeout was asked about
 	askedAt  int8
+	by, from int8 // the limits by which it was due
 	evidence modelEvidence
-	passive  int8 // the limit of a passive heartbeat that may be put off
+	unread   bool // unread bytes have counted, and nothing was read since
 }
 
 // verdict adds the steps of one look at what is due. It goes on only if a limit
 // is passed: it ends the thread if the connection has ended, and goes to replace
 // if nothing is due, or to the ping if that is.
 func (t *thread) verdict(name, flaw string) {
-	if t.follows {
-		t.step(name+" moment", func(m *memory, r *registers) string { r.now, r.then = m.now, m.due(m.now); return "" })
-		t.follow(name+" follow", flaw)
-	}
-	t.look(name, flaw, !t.follows, goOn)
+	t.look(name, flaw, true, goOn)
 	t.step(name+" holds", func(m *memory, r *registers) string {
 		switch {
 		case !m.state.live && r.asked != 0:
@@ -118,15 +124,14 @@ func (t *thread) verdict(name, flaw string) {
 // for the last: when they are read makes no difference.
 func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registers) string) {
 	steps := []step{
-		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }, words: []string{"<phase"}}, // for follow
-		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }, words: []string{"<phase"}},
-		{name: "state", do: func(m *memory, r *registers) string {
-			r.look.state = modelState{pinged: m.state.pinged, overdue: m.state.overdue}
-			return ""
-		}, words: []string{"<state"}},
-		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }, words: []string{"<in.wait"}},
+		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }},
+		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase, r.look.from = m.in(m.phase); return "" }, words: []string{"<phase"}},
+		{name: "state", do: func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }, words: []string{"<state"}},
+		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }, words: []string{"<in.at"}},
 		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }, words: []string{"<pinged"}},
-		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }, words: []string{"<in.stamp"}},
+		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }, words: []string{"<lastIn"}},
+		{name: "used", do: func(m *memory, r *registers) string { r.look.used = m.used; return "" }, words: []string{"<used"}},
+		{name: "unread", do: func(m *memory, r *registers) string { r.look.unread = m.unread; return "" }, words: []string{"<unread"}},
 		{name: "paid", do: func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }, words: []string{"<in.paid"}},
 		{name: "began", do: func(m *memory, r *registers) string { r.look.began = m.began; return "" }, words: []string{"<began"}},
 		{name: "beat", do: func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }, words: []string{"<beat"}},
@@ -136,19 +141,16 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	switch flaw {
 	case "next reads the clock last":
 		swap(0, last)
-	case "next reads the clock after the phase":
-		swap(0, 1)
 	case "next reads the phase last":
 		swap(1, last)
 	case "next reads the state last":
 		swap(2, last)
-	case "next reads the stamp before the phase":
-		swap(1, 5)
+	case "next reads the use before the phase":
+		swap(1, 6)
 	case "next reads the input before the ping":
 		swap(4, 5)
-		swap(5, last) // the answer to a ping is in beat, if it is no use
 	case "next reads what is paid before the wait":
-		swap(3, 6)
+		swap(3, 8)
 	}
 	if !clock {
 		steps = slices.DeleteFunc(steps, func(s step) bool { return s.name == "clock" })
@@ -157,12 +159,12 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	phaseAt := slices.IndexFunc(steps, func(s step) bool { return s.name == "phase" })
 	for i, s := range steps {
 		load := t.step(name+" "+s.name, func(m *memory, r *registers) string {
-			if i == 0 && !t.follows {
+			if i == 0 {
 				r.then = 0
 			}
 			s.do(m, r)
 			at := m.now
-			if steps[0].name == "clock" || t.follows {
+			if steps[0].name == "clock" {
 				at = r.now
 			}
 			r.then |= m.due(at)
@@ -174,6 +176,7 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 			if r.at, r.what = r.look.next(); r.at > r.now {
 				r.what = 0
 			}
+			r.by, r.from = r.look.phase, r.look.from
 			r.look = modelWords{} // not needed any more: fewer states
 			return then(m, r)
 		})
@@ -224,6 +227,11 @@ func (t *thread) unlock(name, to string) {
 // place adds the steps of Shard.place; the lock is held.
 func (t *thread) place(name, flaw string) {
 	t.look(name, flaw, false, goOn)
+	t.placeAt(name, flaw)
+}
+
+// placeAt is place for a deadline that is known.
+func (t *thread) placeAt(name, flaw string) {
 	t.step(name+" schedule", func(m *memory, r *registers) string {
 		m.placed, m.pending, r.placed = r.at, true, r.at
 		if flaw == "place does not look again" {

@@ -27,12 +27,12 @@ func dismissing(flaw string, reaped, forced bool) *thread {
 				return "take back"
 			}
 			return ""
-		}).does("<phase <in.wait")
+		}).does("<phase <in.at")
 		if flaw == "an order is marked after the last look" {
 			t.mark("mark", "take back", flaw)
 		}
 	}
-	t.step("found", goOn).does("<phase <in.stamp")
+	t.step("found", goOn).does("<phase <used <phase <lastIn")
 	mayEnd := func(s modelState) bool {
 		return forced || s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
@@ -40,7 +40,7 @@ func dismissing(flaw string, reaped, forced bool) *thread {
 	if forced {
 		by = []string{"force", "force-to-reap"}
 	}
-	t.end("terminate", "is live", flaw, reaped, mayEnd, by, func(m *memory, r *registers) {
+	t.end("terminate", "", "is live", flaw, reaped, mayEnd, by, func(m *memory, r *registers) {
 		if m.answers && !forced {
 			m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
 		}

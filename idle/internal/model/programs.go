@@ -20,112 +20,83 @@ raise      = <$1 { <$1 } [ >$1 ]
 store      = raise($1) | >$1
 
 # The deadline. What makes it count is loaded before what makes it later.
-snapshot   = <state <in.wait <out.wait <pinged <in.stamp <out.stamp <in.paid <out.paid <began <beat <born <told <pingSent
-isBusy     = <phase [ <in.wait [ <state ] ]
+snapshot   = <state <in.at <out.at <pinged <lastIn <lastOut <used <unread <in.paid <out.paid <began <beat <born <told
 look       = <phase snapshot
 placeAt    = >placed look { >placed look }
 place      = look placeAt
 hasten     = <placed [ <state [ place ] ]
 
-# Activities. The arguments of restamp are the words for use and keepalive, and what is expected.
-restamp    = <state ( <state { <state } ( >state.$3 <$1 <pinged ( store($1) | store($2) ) | store($1) ) | store($1) ) change(revoke)
-touch      = <in.stamp [ restamp(in.stamp,beat,answer) ]
-touchOut   = <out.stamp [ restamp(out.stamp,pingSent,ping-sent) ]
-pay        = <$1.stamp <$2 <$1.wait <$1.paid [ <$1.paid ] >$1.paid <phase [ raise($1.paid) ]
-paySent    = <phase [ pay(out,pingSent) ]
+# Activities.
+touch      = <$1 [ store($1) ]
+pay        = <$1.at <$1.paid { <$1.paid <$1.at <$1.paid } [ >$1.paid ]
 
-Conn.Touch    = touch
-Conn.TouchOut = touchOut
-Conn.Received = touch <phase [ pay(in,beat) ]
-Conn.Sent     = touchOut paySent
-Conn.Beat     = <beat [ restamp(beat,beat,answer) ]
-Conn.BeatOut  = <pingSent [ restamp(pingSent,pingSent,ping-sent) ] paySent
+Conn.Touch    = touch(lastIn)
+Conn.TouchOut = touch(lastOut)
+Conn.Use      = touch(used)
+Conn.Beat     = touch(beat)
+Conn.Received = touch(lastIn) <phase [ pay(in) ]
+Conn.Sent     = touch(lastOut) <phase [ pay(out) ]
 
 # Waits. A pause is paid for before the wait begins, and the deadline brought forward after it.
-startWait  = { <$1.wait <$1.paid ( <$1.paid | [ >$1.paid ] <$1.wait <$1.wait [ >$1.paid | <$1.paid ] ) } ( <$1.wait | <$1.wait <$1.paid [ >$1.paid ] >$1.wait startsWait($1,$2) )
-startsWait = <phase hasten [ <$1.paid [ >state.$2 <$1.paid [ change($2-vain) ] | <state ] hasten ]
-await      = <$1.wait [ <phase startWait($1,$2) ]
-pause      = <$1.wait [ <phase <$1.wait { <$1.wait } [ >$1.wait [ >$1.paid ] ] ]
-rewait     = raise($1.wait)
-suspend    = change($3) <$1.wait [ <$1.stamp <$2 [ <began ] pause($1) ]
-resume     = <$1.wait [ <phase <began <$1.stamp <$2 [ <$1.wait ] startWait($1,$3) [ <began rewait($1) change($4) [ rewait($1) ] ] ]
+await      = <$1.at [ <phase { <$1.at ( <$1.paid <$1.paid | [ <$1.paid >$1.paid ] <$1.at ) } <$1.at [ [ <$1.paid >$1.paid ] >$1.at <phase [ letOff($1) ] hasten [ <$1.paid hasten ] ] ]
+pause      = <phase <$1.at { <$1.at <$1.at } [ >$1.at ]
 
-Conn.AwaitRead    = await(in,overdue-in)
-Conn.AwaitWrite   = await(out,overdue-out)
+Conn.AwaitRead    = await(in)
+Conn.AwaitWrite   = await(out)
 Conn.PauseRead    = pause(in)
 Conn.PauseWrite   = pause(out)
-Conn.RestartWrite = await(out,overdue-out) <phase rewait(out) >out.paid change(overdue-out-vain) hasten
-Conn.SuspendRead  = suspend(in,beat,read-anew)
-Conn.SuspendWrite = suspend(out,pingSent,write-anew)
-Conn.ResumeRead   = resume(in,beat,overdue-in,read-anew)
-Conn.ResumeWrite  = resume(out,pingSent,overdue-out,write-anew)
+Conn.RestartWrite = <phase >out.paid >out.at <phase hasten
 Conn.Deliver      = <state [ change(deliver) ]
 
-# Phases, and policies that are replaced. All clocks start over before the phase is stored.
-beginFlow    = [ <$1.wait ] <$1.paid [ >$1.paid ] raise($1.stamp) raise($1.wait)
-begin        = raise(began) beginFlow(in) beginFlow(out) raise(beat) raise(pinged) change(begin)
-settle       = <$1.paid [ raise($1.paid) ]
-enter        = begin { begin } >phase settle(in) settle(out)
-raisePaid    = <$1.wait raise($1.paid)
-repay        = <$1.wait [ >$1.wait | <$1.wait ] raisePaid($1)
-letOff       = repay($1) raisePaid($1)
-countFromNow = <$1.paid { <phase <$1.paid <$1.paid } [ <phase [ >$1.paid ] ] change($2) letOff($1) change($2)
-follow       = { <phase [ countFromNow(in,reads-anew) ] [ countFromNow(out,writes-anew) ] [ raise(pinged) change(beats-anew) ] ( >phase | <phase ) } <phase
+# Phases, and policies that are replaced. All limits start over before the phase is stored.
+restart = [ >$1.paid ] raise($1.at)
+begin   = raise(began) raise(used) restart(in) restart(out) [ raise(beat) raise(pinged) change(begin) ]
 
-Conn.Enter   = <phase [ follow ] enter { enter } hasten [ snapshot hasten ]
-idle.renewed = <phase [ <state [ follow [ look <placed [ place ] ] ] ]
+Conn.Enter   = begin >phase hasten [ snapshot hasten ]
+idle.renewed = <state [ look <placed [ placeAt ] ]
 
-# The beginning and the end.
-started = >born >began >beat >pinged >told >pingSent >in.stamp >out.stamp >in.wait >out.wait begin >phase
-insert  = follow [ <phase ] [ change(admit) [ <born ] place ]
-expire  = <state { <state } ( >state.expire | >state.expire-to-reap )
-force   = <state { <state } ( >state.force | >state.force-to-reap )
+# The beginning and the end. The words of a new connection, but for its state and its phase, are stored plainly before
+# anybody else can see them, and no trace has that.
+insert  = <phase [ <phase ] [ >state.admit [ <born ] ( >placed | place ) ]
+expire  = <phase [ <state { <state } [ >state.expire | >state.expire-to-reap ] ]
+end     = <state { <state } ( >state.expire | >state.expire-to-reap | <state )
+force   = <state { <state } ( >state.force | >state.force-to-reap | <state )
 
-Shard.track      = <state | >state.track started [ insert ] [ >state.refuse ]
-Conn.close       = <state { <state } [ >state.stop | >state.stop-expired ]
-Shard.takeOne    = <state [ <state { <state } >state.stop ]
-Shard.endLinger  = <state [ <state { <state } [ >state.stop-expired ] ]
-Shard.lingerFor  = <state [ >placed ]
+Shard.track     = <state | >state.track >phase [ insert ] [ >state.refuse ]
+Conn.close      = <state { <state } [ >state.stop | >state.stop-expired ]
+Shard.takeOne   = <state [ <state { <state } >state.stop ]
+Shard.endLinger = <state [ <state { <state } [ >state.stop-expired ] ]
+Shard.lingerFor = <state [ >placed ]
 
 # A pass. A connection is marked before the last look that decides that it ends.
-refreshFlow = <$1.wait [ rewait($1) | repay($1) ]
-refresh     = raise(born) raise(began) raise(beat) raise(pinged) raise(told) raise(pingSent) raise(in.stamp) raise(out.stamp) refreshFlow(in) refreshFlow(out)
-replace     = change(spare) <state [ follow place ]
-decide      = follow <phase snapshot <state [ replace ]
-noticeIn    = <phase <beat <in.stamp ( raise(beat) | raise(in.stamp) )
-noticeOut   = <pingSent <out.stamp ( raise(pingSent) | raise(out.stamp) )
-unreported  = <out.wait <out.paid [ <out.paid ] >out.paid
-granted     = <state { <state } [ >state.grant raise(in.stamp) <in.stamp <beat [ change(grant-in-vain) ] <phase [ letOff(in) | repay(in) ] ] awaitBeat
-awaitBeat   = <phase [ <pinged <beat [ raise(pinged) ] ]
-apply       = <state [ [ noticeIn ] [ noticeOut ] [ rewait(out) ] [ <out.wait ] [ rewait(out) letOff(out) ] <phase [ unreported ] [ granted ] ]
-ping        = raise(pinged) change(ping) replace change(call-ping)
-told        = raise(told) replace [ change(tell) ]
-ask         = <state { <state } ( >state.ask [ >placed ] | replace )
-restartWait = rewait($1) [ change($2) [ rewait($1) [ change($3) ] ] ]
-restart     = raise(out.stamp) | restartWait(in,kept-in,read-anew) | restartWait(out,kept-out,write-anew) | letOff(in) | letOff(out) | raise(pinged) change(beats-anew) | raise(began)
-timeOut     = expire | [ <state { <state } ] replace
-keep        = <state { <state } [ [ >state.keep ] restart replace ]
-timesOut    = <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ]
+refresh = <born [ raise(lastIn) raise(lastOut) raise(used) raise(unread) raise(beat) raise(pinged) raise(began) raise(born) raise(told) ]
+replace = change(spare) <state [ place ]
+decide  = <phase snapshot <state [ replace ]
+apply   = <state [ [ raise(lastIn) ] [ raise(lastOut) ] [ raise(out.at) ] [ <out.at ] [ raise(out.at) letOff(out) ] <phase [ pay(out) ] [ <unread <lastIn <began [ raise(unread) ] ] ]
+ping    = <pinged [ raise(pinged) change(ping) ] replace change(call-ping)
+told    = raise(told) replace [ change(tell) ]
+ask     = <state { <state } ( >state.ask [ >placed ] | replace )
+letOff  = <$1.paid <$1.at { <$1.paid | <$1.at | >$1.at } [ >$1.paid ]
+keep    = raise(used) | raise(in.at) | raise(out.at) | letOff(in) | letOff(out) | raise(beat) raise(pinged) change(beats-kept) | raise(began)
+timeOut = expire [ replace ]
 
-depart      = dismiss [ change(mark) decide ]
-
-Shard.isDue      = <state [ <placed [ <placed >placed ] | >placed | refresh follow look [ placeAt ] ]
-Shard.check      = <state [ <state ( dismiss | change(mark) decide [ depart ] { apply decide } [ replace | change(no-miss) ping | >state.miss ping | told | ask | timeOut ] ) ]
-Shard.ping.func1 = <state [ <phase [ >state.expect ] ]
-Shard.ping.func2 = <state { <state } [ >state.pinged | >state.ping-failed ]
+Shard.isDue      = <state [ <placed [ <placed >placed ] | >placed | refresh look [ placeAt ] ]
+Shard.check      = <state [ <state ( dismiss | change(mark) decide [ dismiss [ change(mark) decide ] ] { apply decide } [ replace | change(no-miss) ping | >state.miss ping | told | ask | timeOut ] ) ]
+Shard.ping.func1 = <state
+Shard.ping.func2 = change(pinged)
 Shard.tell.func1 = <state
 Shard.tell.func2 = change(told)
 Shard.ask.func1  = <state
-Shard.ask.func2  = ( keep | timesOut ) change(asked)
+Shard.ask.func2  = ( keep replace | <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ] ) change(asked)
 
 # Orders, and drains. One that may be averted is marked before the look, as in a pass.
-isInUse = isBusy [ <out.wait | apply [ <out.wait ] [ isBusy ] ]
-found   = <phase <in.stamp <out.stamp
-
-dismiss = <state [ found ( force | <state { <state } <state ) | change(mark) [ <in.stamp <out.stamp ] [ isInUse ] ( change(spare) | found ( expire | <state { <state } <state ) ) ]
+lastUse = <used <phase [ <lastIn <lastOut ]
+isBusy  = <phase [ <in.at [ <state ] ]
+isInUse = isBusy [ <out.at | apply [ <out.at ] [ isBusy ] ]
+dismiss = <state [ <phase lastUse force | change(mark) [ lastUse ] [ isInUse ] ( change(spare) | <phase lastUse end ) ]
 
 Shard.dismiss   = dismiss
-Shard.takeTurns = <in.stamp <out.stamp | <born ( look <placed [ placeAt ] | <state [ >placed ] )
+Shard.takeTurns = lastUse | <born ( look <placed [ placeAt ] | <state [ >placed ] )
 `
 
 // An automaton accepts the runs of an operation, one after the other.

@@ -7,8 +7,8 @@ import (
 )
 
 var wordNames = []string{
-	"in.stamp", "in.wait", "in.paid", "out.stamp", "out.wait", "out.paid",
-	"born", "began", "beat", "pinged", "told", "pingSent", "placed", "state", "phase",
+	"in.at", "in.paid", "out.at", "out.paid", "lastIn", "lastOut", "used", "unread", "beat", "pinged", "born", "began", "told",
+	"placed", "state", "phase",
 }
 
 // TestPrograms looks for mistakes in Programs: names that don't exist, and parts that nothing uses.
@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 	store := func(operation, word string, was, is uint64) Step {
 		return Step{Operation: operation, By: operation, Word: word, Wrote: true, Was: was, Is: is}
 	}
-	const pause, touch = "Conn.PauseRead", "Conn.Touch"
+	const pause, await, touch = "Conn.PauseRead", "Conn.AwaitRead", "Conn.Touch"
 	ended := store("Conn.close", "state", uint64(Live), uint64(Over))
 	for _, c := range []struct {
 		what  string
@@ -56,23 +56,18 @@ func TestCheck(t *testing.T) {
 		want  string // in the error, or "" if the steps are allowed
 	}{
 		{"nothing", nil, ""},
-		{"touches", []Step{load(touch, "in.stamp", 5), load(touch, "in.stamp", 5)}, ""},
-		{"a touch and the end", []Step{load(touch, "in.stamp", 5), load("Conn.close", "state", uint64(Live)), ended}, ""},
-		{"a word that changes in between", []Step{load(touch, "in.stamp", 5), load(touch, "in.stamp", 6)}, "not the one that was stored last"},
-		{"a pause", []Step{
-			load(pause, "in.wait", 3), load(pause, "phase", 1), load(pause, "in.wait", 3),
-			store(pause, "in.wait", 3, 4), store(pause, "in.paid", 2, 1), load(touch, "in.stamp", 5),
-		}, ""},
-		{"a pause that is cut", []Step{load(pause, "in.wait", 3), load(pause, "phase", 1)}, "has not ended"},
-		{"a pause that is cut by a touch", []Step{load(pause, "in.wait", 3), load(pause, "phase", 1), load(touch, "in.stamp", 5)}, "is not over"},
-		{"a pause that pays first", []Step{
-			load(pause, "in.wait", 3), load(pause, "phase", 1), load(pause, "in.wait", 3), store(pause, "in.paid", 2, 1),
-		}, "no such step; it has <in.wait >in.wait"},
+		{"touches", []Step{load(touch, "lastIn", 5), load(touch, "lastIn", 5)}, ""},
+		{"a touch and the end", []Step{load(touch, "lastIn", 5), load("Conn.close", "state", uint64(Live)), ended}, ""},
+		{"a word that changes in between", []Step{load(touch, "lastIn", 5), load(touch, "lastIn", 6)}, "not the one that was stored last"},
+		{"a pause", []Step{load(pause, "phase", 1), load(pause, "in.at", 3), store(pause, "in.at", 3, 4), load(touch, "lastIn", 5)}, ""},
+		{"an await that is cut", []Step{load(await, "in.at", 3), load(await, "phase", 1)}, "has not ended"},
+		{"an await that is cut by a touch", []Step{load(await, "in.at", 3), load(await, "phase", 1), load(touch, "lastIn", 5)}, "is not over"},
+		{"a pause that stores first", []Step{load(pause, "phase", 1), store(pause, "in.at", 3, 4)}, "no such step; it has <in.at"},
 		{"two ends", []Step{
 			load("Conn.close", "state", uint64(Live)), ended, load("Conn.close", "state", uint64(Over)),
 			store("Conn.close", "state", uint64(Over), uint64(Over|Ending)),
 		}, "no transition allows it"},
-		{"a touch that ends", []Step{load(touch, "in.stamp", 5), store(touch, "state", uint64(Live), uint64(Over))}, "no transition allows it"},
+		{"a touch that ends", []Step{load(touch, "lastIn", 5), store(touch, "state", uint64(Live), uint64(Over))}, "no transition allows it"},
 		{"a look", []Step{load("", "state", uint64(Live)), load("", "in.paid", 7)}, ""},
 		{"a store by nobody", []Step{store("", "in.paid", 7, 8)}, "part of no operation"},
 	} {

@@ -33,10 +33,14 @@ func changed(word string, was, is *memory) bool {
 		return was.placed != is.placed
 	case "state":
 		return was.state != is.state
-	case "in.wait":
+	case "in.at":
 		return was.wait != is.wait
-	case "in.stamp", "out.stamp": // one word in the model
+	case "lastIn":
 		return was.stamp != is.stamp
+	case "used":
+		return was.used != is.used
+	case "unread":
+		return was.unread != is.unread
 	case "in.paid":
 		return was.paid != is.paid
 	case "began":
@@ -50,24 +54,20 @@ func changed(word string, was, is *memory) bool {
 }
 
 // others are the words that are not in the model, if its flow is that of reading.
-var others = []string{"out.stamp", "out.wait", "out.paid", "pingSent", "born", "told"}
+var others = []string{"lastOut", "out.at", "out.paid", "born", "told"}
 
 // ofWriting has what stands for what if the flow is that of writing.
-var ofWriting = strings.NewReplacer("in.", "out.", "beat", "pingSent",
-	"overdue-in", "overdue-out", "Conn.Touch", "Conn.TouchOut", "Conn.AwaitRead", "Conn.AwaitWrite", "Conn.PauseRead", "Conn.PauseWrite")
+var ofWriting = strings.NewReplacer("in.", "out.", "lastIn", "lastOut",
+	"Conn.Touch", "Conn.TouchOut", "Conn.AwaitRead", "Conn.AwaitWrite", "Conn.PauseRead", "Conn.PauseWrite")
 
 // isKnown reports whether the model has the word of a token, and the flags that it changes.
 func (r *runs) isKnown(token string) bool {
 	if name, ok := strings.CutPrefix(token, ">state."); ok {
 		i := slices.IndexFunc(Transitions, func(t Transition) bool { return t.Name == name })
-		other := OverdueOut
-		if r.writes {
-			other = OverdueIn
-		}
-		return (Transitions[i].Set|Transitions[i].Clear)&modelled&^other != 0
+		return (Transitions[i].Set|Transitions[i].Clear)&modelled != 0
 	}
 	if word := token[1:]; r.writes {
-		return word == "pingSent" || word != "beat" && word != "born" && word != "told" && !strings.HasPrefix(word, "in.")
+		return word != "lastIn" && word != "born" && word != "told" && !strings.HasPrefix(word, "in.")
 	}
 	return !slices.Contains(others, token[1:])
 }
@@ -105,10 +105,10 @@ func (r *runs) took(threads []*threadOf[memory, registers]) func(*step, int, *si
 			r.end(done, &next.memory)
 			done.operation = r.number(s.first)
 		}
-		r.do(s, done, &now.memory, &next.memory)
+		r.do(s, done, &now.memory, &next.memory, next.pc[thread] <= now.pc[thread])
 		if s.skips {
 			for i := now.pc[thread] + 1; i < next.pc[thread]; i++ {
-				r.do(&steps[i], done, &now.memory, &next.memory)
+				r.do(&steps[i], done, &now.memory, &next.memory, false)
 			}
 		}
 		if int(next.pc[thread]) == len(steps) {
@@ -117,12 +117,12 @@ func (r *runs) took(threads []*threadOf[memory, registers]) func(*step, int, *si
 	}
 }
 
-var modelWordNames = []string{"phase", "placed", "state", "in.wait", "in.stamp", "in.paid", "began", "beat", "pinged"}
+var modelWordNames = []string{"phase", "placed", "state", "in.at", "lastIn", "used", "unread", "in.paid", "began", "beat", "pinged"}
 
-// do adds what a step has done.
-func (r *runs) do(s *step, done *progress, was, is *memory) {
+// do adds what a step has done. back says that it goes back: then it was a swap that has failed.
+func (r *runs) do(s *step, done *progress, was, is *memory, back bool) {
 	for _, w := range modelWordNames {
-		if changed(w, was, is) && !slices.ContainsFunc(s.words, func(does string) bool { return does[0] != '<' && (does[1:] == w || does == "+out.stamp") }) {
+		if changed(w, was, is) && !slices.ContainsFunc(s.words, func(does string) bool { return does[0] != '<' && does[1:] == w }) {
 			is.fault = "a step stores " + w + ", and doesn't say so"
 			return
 		}
@@ -136,14 +136,11 @@ func (r *runs) do(s *step, done *progress, was, is *memory) {
 				is.fault = "a transition of the state that is not in Transitions"
 				return
 			}
-			if r.writes {
-				name = ofWriting.Replace(name)
-			}
 			r.made[name] = true
 			token = ">state." + name
-		case writes && changed(w[1:], was, is):
+		case writes && changed(w[1:], was, is) || w[0] == '!' && !back:
 			token = ">" + w[1:]
-		case w[0] == '?':
+		case w[0] == '?' || w[0] == '!':
 			token = "<" + w[1:]
 		case w[0] == '+':
 			continue
@@ -264,7 +261,7 @@ func checkPrograms(t *testing.T, all ...*runs) {
 }
 
 const (
-	byBytes   = "bytes that pay are left out, and so are fractions of ticks"
+	byBytes   = "bytes that pay are left out"
 	oneFlow   = "the other flow is left out, or has no such scenario"
 	noHistory = "the model begins after Track, and a connection ends once"
 )
@@ -273,12 +270,7 @@ const (
 var leftOut = map[string]string{
 	"Conn.Received":     byBytes,
 	"Conn.Sent":         byBytes,
-	"Conn.BeatOut":      oneFlow,
 	"Conn.RestartWrite": oneFlow,
-	"Conn.SuspendRead":  "the simulation has suspended waits",
-	"Conn.SuspendWrite": "the simulation has suspended waits",
-	"Conn.ResumeRead":   "the simulation has suspended waits",
-	"Conn.ResumeWrite":  "the simulation has suspended waits",
 	"Shard.track":       noHistory,
 	"Shard.takeOne":     "Close of a Tracker is that of all its connections",
 	"Shard.endLinger":   noHistory,
@@ -288,28 +280,18 @@ var leftOut = map[string]string{
 	"Shard.tell.func2":  "OnDrain is left out",
 	"Shard.takeTurns":   "a drain is left out",
 
-	"store 3: >$1":              "on an event loop nothing else runs meanwhile",
-	"restamp 5: <state":         "a swap that fails and its repetition are one step",
-	"pause 11: >$1.paid":        byBytes,
-	"beginFlow 2: <$1.wait":     byBytes,
-	"countFromNow 3: <phase":    byBytes,
-	"countFromNow 4: <$1.paid":  byBytes,
-	"countFromNow 5: <$1.paid":  byBytes,
-	"countFromNow 8: <phase":    byBytes,
-	"countFromNow 10: >$1.paid": byBytes,
-	"unreported 1: <out.wait":   byBytes,
-	"unreported 2: <out.paid":   byBytes,
-	"unreported 4: <out.paid":   byBytes,
-	"unreported 6: >out.paid":   byBytes,
-	"noticeOut 1: <pingSent":    oneFlow,
-	"noticeOut 2: <out.stamp":   oneFlow,
-	"isBusy 5: <state":          "OnDrain is left out",
-	"ask 8: >placed":            "a drain is left out",
-	"isInUse 3: <out.wait":      oneFlow,
-	"isInUse 7: <out.wait":      oneFlow,
-	"found 3: <out.stamp":       oneFlow,
-	"dismiss 17: <out.stamp":    oneFlow,
-	"dismiss 16: <in.stamp":     "an order is for a connection as it is, not as it was found",
+	"pay 1: <$1.at":                byBytes,
+	"pay 2: <$1.paid":              byBytes,
+	"pay 4: <$1.paid":              byBytes,
+	"pay 5: <$1.at":                byBytes,
+	"pay 6: <$1.paid":              byBytes,
+	"pay 9: >$1.paid":              byBytes,
+	"lastUse 5: <lastOut":          oneFlow,
+	"isInUse 3: <out.at":           oneFlow,
+	"isInUse 7: <out.at":           oneFlow,
+	"isBusy 5: <state":             "OnDrain is left out",
+	"ask 8: >placed":               "a drain is left out",
+	"end 8: >state.expire-to-reap": "nothing that is to be reaped gets an order that spares it",
 }
 
 // TestWrongOrders has threads whose steps are in a wrong order, or Programs in another order
@@ -321,12 +303,12 @@ func TestWrongOrders(t *testing.T) {
 		{scenario: "await against expiry", flaw: "place does not look again"},
 		{scenario: "enter against expiry", flaw: "enter stores the phase first"},
 		{scenario: "a byte that is delivered against expiry by the wait for it", flaw: "an end is marked after the last look"},
-		{scenario: "await against expiry", old: "<pinged <in.stamp", new: "<in.stamp <pinged"},
-		{scenario: "await against expiry", old: ">$1.wait startsWait($1,$2)", new: "startsWait($1,$2) >$1.wait"},
+		{scenario: "await against expiry", old: "<in.at <out.at <pinged", new: "<pinged <in.at <out.at"},
+		{scenario: "await against expiry", old: ">$1.at <phase [ letOff($1) ]", new: "<phase [ letOff($1) ] >$1.at"},
 		{scenario: "await against expiry", old: "placeAt    = >placed look", new: "placeAt    = look >placed"},
-		{scenario: "a read that begins beyond the limit of all, and ends, against expiry", old: "| <state ] hasten ]", new: "| <state ] ]"},
-		{scenario: "enter against expiry", old: "raise(pinged) change(begin)", new: "change(begin) raise(pinged)"},
-		{scenario: "close against Examine of unread bytes", old: "<in.stamp <beat [ change(grant-in-vain)", new: "<beat <in.stamp [ change(grant-in-vain)"},
+		{scenario: "enter against expiry", old: "begin >phase hasten", new: ">phase begin hasten"},
+		{scenario: "enter against a ping that is not answered", old: "raise(pinged) change(begin)", new: "change(begin) raise(pinged)"},
+		{scenario: "close against Examine of unread bytes", old: "<unread <lastIn <began [", new: "<lastIn <unread <began ["},
 	} {
 		i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == c.scenario })
 		text := strings.Replace(Programs, c.old, c.new, 1)

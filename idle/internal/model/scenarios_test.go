@@ -21,15 +21,9 @@ func tracked(phase, now int8, waits bool) memory {
 	return m
 }
 
-// overdue is the same connection, a wait of which began beyond the limit on all waits.
-func (m memory) overdue() memory {
-	m.state.overdue, m.truth.state.overdue = true, true
-	return m
-}
-
 // pausedAt is the same connection after its wait has ended at the given tick.
 func (m memory) pausedAt(tick int8) memory {
-	m.wait = modelWait{tick, false}
+	m.wait = modelWait{since: tick, on: false}
 	m.truth.wait = m.wait
 	return m
 }
@@ -52,6 +46,12 @@ func (m memory) found(e modelEvidence) memory {
 	return m
 }
 
+// beatAt is the same connection after a beat at the given tick.
+func (m memory) beatAt(tick int8) memory {
+	m.beat, m.truth.beat = tick, tick
+	return m
+}
+
 // pingedAt is the same connection after a ping at the given tick.
 func (m memory) pingedAt(tick int8) memory {
 	m.pinged, m.truth.pinged = tick, tick
@@ -59,12 +59,9 @@ func (m memory) pingedAt(tick int8) memory {
 	return m
 }
 
-// grantedAt is the same connection after unread bytes have counted as activity at
-// the given tick.
-func (m memory) grantedAt(tick int8) memory {
-	m.state.granted, m.excused = true, tick
-	m.stamp = tick - 1
-	m.truth.stamp = m.stamp
+// replaceable is the same connection, whose phase may get other limits.
+func (m memory) replaceable(phase int8) memory {
+	m.replaced = phase
 	return m
 }
 
@@ -82,9 +79,7 @@ var deliveryFlaws = []string{
 	"a reader takes no mark back", "an end does not need its mark",
 }
 
-const (
-	letOffLate = "what was waited in all is let off up to the second look at the clock"
-)
+const paidTwice = "a pause is paid for twice if a phase is entered, or OnTimeout keeps a rate, while a wait begins"
 
 var scenarios = []scenario{{
 	name:   "touch against expiry",
@@ -93,20 +88,6 @@ var scenarios = []scenario{{
 		return []*thread{judging(flaw, plainOwner), touching(1), ticking(2)}
 	},
 	flaws: []string{"next reads the clock last"},
-}, {
-	name:   "the answer to a ping, and use, against expiry",
-	memory: tracked(keptPhase, 4, false),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), answering(flaw, false), ticking(2)}
-	},
-	flaws: []string{"an answer is expected forever"},
-}, {
-	name:   "use, the answer to a ping, and use, against expiry",
-	memory: tracked(keptPhase, 4, false),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), answering(flaw, true), ticking(2)}
-	},
-	flaws: []string{"an answer is expected late"},
 }, {
 	name:   "touch against expiry after an OnTimeout that answers no",
 	memory: tracked(idlePhase, 4, false),
@@ -127,7 +108,7 @@ var scenarios = []scenario{{
 		return []*thread{judging(flaw, plainOwner), entering(flaw, shortIdlePhase), ticking(1)}
 	},
 	flaws: []string{
-		"enter stores the phase first", "next reads the phase last", "next reads the stamp before the phase",
+		"enter stores the phase first", "next reads the phase last", "next reads the use before the phase",
 	},
 }, {
 	name:   "enter a longer phase against expiry",
@@ -135,7 +116,6 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, plainOwner), entering(flaw, idlePhase), ticking(2)}
 	},
-	flaws: []string{"next reads the clock after the phase"},
 }, {
 	name:   "enter a phase with a limit of its own against expiry",
 	memory: tracked(idlePhase, 3, false),
@@ -233,53 +213,11 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"await waits before it pays"},
 }, {
-	name:   "a read that begins beyond the limit of all, and ends, against expiry",
-	memory: tracked(ratePhase, 5, false).pausedAt(5),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), readingLate(flaw, false), ticking(1)}
-	},
-	flaws: []string{"await is never overdue"},
-}, {
-	name:   "a read that begins beyond the limit of all again, and ends, against expiry",
-	memory: tracked(ratePhase, 5, false).pausedAt(5).overdue(),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), readingLate(flaw, false), ticking(1)}
-	},
-}, {
-	name:   "a read that begins beyond the limit of all, and whose byte is delivered, against expiry",
-	memory: tracked(ratePhase, 5, false).pausedAt(5),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), readingLate(flaw, true), ticking(1)}
-	},
-	flaws: []string{"a byte that is delivered leaves a read overdue", "an end does not need its mark"},
-}, {
-	name:   "a read that begins within the limit of all, and ends beyond it",
-	memory: tracked(ratePhase, 6, false).pausedAt(3).placedAt(far),
-	threads: func(flaw string) []*thread {
-		return []*thread{readingLate(flaw, false), ticking(3)}
-	},
-	flaws: []string{"await is overdue before it pays"},
-}, {
-	name:   "enter while a read is overdue, which ends beyond the limit of all",
-	memory: tracked(ratePhase, 5, true).overdue().placedAt(5),
-	threads: func(flaw string) []*thread {
-		return []*thread{entering(flaw, ratePhase), pausing(), ticking(4)}
-	},
-	flaws: []string{"enter leaves a read overdue"},
-}, {
-	name:   "enter against a read that begins beyond the limit of all, and ends beyond it",
-	memory: tracked(ratePhase, 5, false).pausedAt(5).placedAt(5),
-	threads: func(flaw string) []*thread {
-		return []*thread{entering(flaw, ratePhase), readingLate(flaw, false), ticking(4)}
-	},
-	flaws: []string{"await is overdue in the next phase"},
-}, {
 	name:   "enter in a pause against expiry",
-	memory: tracked(ratePhase, 6, false).pausedAt(3).overdue(),
+	memory: tracked(ratePhase, 6, false).pausedAt(3),
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, plainOwner), entering(flaw, ratePhase), ticking(1)}
 	},
-	flaws: []string{"enter stores the wait before what is paid"},
 }, {
 	name:   "two closes and a touch against expiry",
 	memory: tracked(idlePhase, 4, false),
@@ -330,20 +268,13 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"restart stores the wait"},
 }, {
-	name:   "await against an OnTimeout of a rate that answers yes",
-	memory: tracked(ratePhase, 6, false).pausedAt(5).overdue(),
+	name:   "a read that ends, and the next, against an OnTimeout of a rate that answers yes",
+	memory: tracked(ratePhase, 4, true),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), awaiting(flaw), ticking(1)}
+		return []*thread{judging(flaw, keepingOwner), reading(flaw), ticking(1)}
 	},
-	flaws: []string{"letOff looks at the clock once"},
-	late:  letOffLate,
-}, {
-	name:   "await against an OnTimeout of a rate that answers yes, within a tick",
-	memory: tracked(ratePhase, 6, false).pausedAt(5).overdue(),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), awaiting(flaw)}
-	},
-	flaws: []string{"letOff pays before it moves the pause", "await takes nothing back"},
+	flaws: []string{"letOff does not move the pause"},
+	late:  paidTwice,
 }, {
 	name:   "enter against a touch",
 	memory: tracked(idlePhase, 3, false).placedAt(3),
@@ -359,11 +290,11 @@ var scenarios = []scenario{{
 	flaws: []string{"enter stores the wait"},
 }, {
 	name:   "enter against await within a tick",
-	memory: tracked(idlePhase, 3, false).placedAt(far),
+	memory: tracked(ratePhase, 4, false).pausedAt(2).placedAt(far),
 	threads: func(flaw string) []*thread {
 		return []*thread{entering(flaw, ratePhase), awaiting(flaw)}
 	},
-	flaws: []string{"await hastens by an older phase", "await takes nothing back", "enter takes nothing back"},
+	late: paidTwice,
 }, {
 	name:   "enter against await",
 	memory: tracked(idlePhase, 3, false).placedAt(3),
@@ -372,34 +303,11 @@ var scenarios = []scenario{{
 	},
 	limit: "an Enter that is preempted for a tick, while a wait begins, has that wait and its rate count from the Enter",
 }, {
-	name:   "enter and await against expiry within a tick",
-	large:  true,
-	memory: tracked(ratePhase, 6, false).pausedAt(3),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), entering(flaw, ratePhase), awaiting(flaw)}
-	},
-	flaws: []string{"next reads what is paid before the wait"},
-}, {
-	name:   "enter against an OnTimeout of a rate that answers yes",
-	memory: tracked(ratePhase, 4, true),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), entering(flaw, ratePhase), ticking(1)}
-	},
-	flaws: []string{"enter goes on when the clock has moved on"},
-	late:  letOffLate,
-}, {
 	name:   "beat against enter",
 	memory: tracked(shortBeatPhase, 3, false).placedAt(3),
 	threads: func(flaw string) []*thread {
 		return []*thread{beating(flaw), entering(flaw, beatPhase), ticking(2)}
 	},
-}, {
-	name:   "beat against another beat",
-	memory: tracked(shortBeatPhase, 3, false).touchedAt(3).placedAt(3),
-	threads: func(flaw string) []*thread {
-		return []*thread{beating(flaw), beating(flaw), ticking(2)}
-	},
-	flaws: []string{"a beat stores its stamp"},
 }, {
 	name:   "beat against expiry",
 	memory: tracked(shortBeatPhase, 3, false),
@@ -434,14 +342,6 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"next reads the state last"},
 }, {
-	name:   "enter against a ping that is answered",
-	large:  true,
-	memory: tracked(pingPhase, 3, false).pingedAt(3).touchedAt(3),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), entering(flaw, wholePhase), ticking(3)}
-	},
-	flaws: []string{"enter stores the ping before the stamp", "next reads the input before the ping"},
-}, {
 	name:   "enter a phase with a limit of its own against a ping",
 	memory: tracked(pingPhase, 4, false),
 	threads: func(flaw string) []*thread {
@@ -468,7 +368,6 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, openOwner), entering(flaw, idlePhase), ticking(1)}
 	},
-	flaws: []string{"evidence stores instead of raising", "Examine has the last word"},
 }, {
 	name:   "close against Examine",
 	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{arrived: 3}),
@@ -482,35 +381,12 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, openOwner), touching(2), ticking(2)}
 	},
-	flaws: []string{"evidence of the present tick", "a grant stays in a tick with activity"},
-}, {
-	name:   "touch against another Examine of unread bytes",
-	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{unread: true}).grantedAt(3),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, openOwner), touching(1), ticking(1)}
-	},
-	flaws: []string{"granted twice"},
 }, {
 	name:   "enter against Examine of unread bytes",
 	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{unread: true}),
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, openOwner), entering(flaw, idlePhase), ticking(2)}
 	},
-	flaws: []string{"enter keeps the grant"},
-}, {
-	name:   "touch against an OnTimeout that answers yes, after unread bytes were excused",
-	memory: tracked(shortIdlePhase, 5, false).grantedAt(3),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), touching(1), ticking(1)}
-	},
-	flaws: []string{"an answer leaves the grant"},
-}, {
-	name:   "touch against Examine of more bytes, after unread ones were excused",
-	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{arrived: 3}).grantedAt(3),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, openOwner), touching(1), ticking(1)}
-	},
-	limit: "a Touch that is preempted for a tick takes no grant back if the evidence meanwhile is of its own tick",
 }, {
 	name:   "close against Examine of unread bytes",
 	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{unread: true}),
@@ -526,8 +402,8 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, openOwner), reading(flaw), ticking(1)}
 	},
-	flaws: []string{"letOff looks at the clock once", "Examine has the last word"},
-	late:  letOffLate,
+	flaws: []string{"Examine has the last word"},
+	late:  paidTwice,
 }, {
 	name:   "a read that ends, and the next, against Examine of a rate with unread bytes",
 	large:  true,
@@ -535,8 +411,6 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, openOwner), reading(flaw), ticking(1)}
 	},
-	flaws: []string{"letOff looks at the clock once"},
-	late:  letOffLate,
 }, {
 	name:   "touch against Examine of a limit, when another one is passed as well",
 	memory: tracked(waitPhase, 4, true).found(modelEvidence{arrived: 3}),
@@ -551,4 +425,80 @@ var scenarios = []scenario{{
 		return []*thread{judging(flaw, thoroughOwner), touching(1), ticking(2)}
 	},
 	flaws: []string{"OnTimeout has the last word"},
+}, {
+	name:   "use against expiry",
+	memory: tracked(shortBeatPhase, 4, false).beatAt(3),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), using(flaw), beating(flaw), ticking(1)}
+	},
+	flaws: []string{"next reads the clock last"},
+}, {
+	name:   "two uses against enter",
+	memory: tracked(shortIdlePhase, 3, false).placedAt(3),
+	threads: func(flaw string) []*thread {
+		return []*thread{using(flaw), entering(flaw, idlePhase), ticking(2)}
+	},
+	flaws: []string{"a stamp is stored"},
+}, {
+	name:   "touch against Examine of unread bytes, when the limit isn't one that bytes restart",
+	memory: tracked(wholePhase, 4, false).found(modelEvidence{unread: true}),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, openOwner), touching(1), ticking(2)}
+	},
+}, {
+	name:   "enter against an OnTimeout of a rate that answers yes",
+	memory: tracked(ratePhase, 4, true),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, keepingOwner), entering(flaw, ratePhase), ticking(1)}
+	},
+	late: paidTwice,
+}, {
+	name:   "touch against a replaced policy",
+	memory: tracked(idlePhase, 3, false).touchedAt(3).placedAt(6).replaceable(idlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{replacing(flaw, shortIdlePhase), touching(1), ticking(2)}
+	},
+	flaws: []string{"a visit does not place"},
+}, {
+	name:   "touch against expiry by a policy that is replaced",
+	memory: tracked(shortIdlePhase, 3, false).replaceable(shortIdlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), replacing(flaw, idlePhase), touching(1), ticking(2)}
+	},
+	flaws: []string{"an end does not compare the limits"},
+}, {
+	name:   "await against a replaced policy",
+	memory: tracked(idlePhase, 4, false).touchedAt(4).pausedAt(3).placedAt(7).replaceable(idlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{replacing(flaw, ratePhase), awaiting(flaw), ticking(2)}
+	},
+	flaws: []string{"what was not noted counts", "await hastens by an older phase", "a policy that comes before the wait has it pay for nothing"},
+}, {
+	name:   "a read that ends, and the next, against a replaced policy",
+	memory: tracked(idlePhase, 4, true).touchedAt(4).placedAt(7).replaceable(idlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{replacing(flaw, ratePhase), reading(flaw), ticking(2)}
+	},
+}, {
+	name:   "await against expiry by a policy that is replaced",
+	memory: tracked(idlePhase, 5, false).touchedAt(4).pausedAt(2).replaceable(idlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), replacing(flaw, ratePhase), awaiting(flaw), ticking(1)}
+	},
+	flaws: []string{"what was not noted counts"},
+	large: true,
+}, {
+	name:   "enter a phase that is replaced",
+	memory: tracked(wholePhase, 2, false).placedAt(9).replaceable(idlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{entering(flaw, idlePhase), replacing(flaw, shortIdlePhase), touching(1), ticking(1)}
+	},
+	flaws: []string{"enter hastens by limits that were replaced"},
+}, {
+	name:   "enter against expiry by a policy that is replaced",
+	memory: tracked(idlePhase, 3, false).replaceable(idlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), entering(flaw, idlePhase), replacing(flaw, shortIdlePhase), ticking(1)}
+	},
+	large: true,
 }}

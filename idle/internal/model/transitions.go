@@ -7,27 +7,21 @@ type Flags uint32
 // The flags.
 const (
 	Live Flags = 1 << iota
+	Ending
 	Expired
+	Over
 	Asking
+	Telling
 	Pinging
 	Unanswered
-	Granted
-	OverdueIn
-	OverdueOut
-	Over
-	Telling
-	Ending
-	PingOut
-	PongIn
 	Evicting
 	Entering
 	Dismissed
-	KeptIn
-	KeptOut
 
-	aMiss  Flags = 1 << 18
-	Misses       = 0x7f * aMiss // the mask of their number
-	all          = aMiss - 1 | Misses
+	flags  = 2*Dismissed - 1
+	aMiss  = Flags(1 << 16)
+	Misses = 0x7f * aMiss // the mask of their number
+	all    = flags | Misses
 )
 
 // A Transition is a change of a connection's state.
@@ -62,15 +56,8 @@ var Transitions = []Transition{
 	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Expired | Over | Ending, Set: Live, Clear: Entering},
 
 	// What the owner reports.
-	{Name: "answer", By: by("Shard.restamp"), Need: PongIn, Clear: PongIn},
-	{Name: "ping-sent", By: by("Shard.restamp"), Need: PingOut, Clear: PingOut},
-	{Name: "revoke", By: by("Shard.restamp"), Need: Granted, Clear: Granted},
-	{Name: "overdue-in", By: by("Conn.startWait"), Set: OverdueIn},
-	{Name: "overdue-out", By: by("Conn.startWait"), Set: OverdueOut},
-	{Name: "overdue-in-vain", By: by("Conn.startWait"), Need: OverdueIn, Clear: OverdueIn},
-	{Name: "overdue-out-vain", By: by("Conn.startWait", "Conn.RestartWrite"), Need: OverdueOut, Clear: OverdueOut},
-	{Name: "deliver", By: by("Conn.deliverSlow"), Need: Live, Clear: Ending | OverdueIn},
-	{Name: "begin", By: by("Conn.begin"), Clear: Unanswered | PongIn | Granted | OverdueIn | OverdueOut | Misses},
+	{Name: "deliver", By: by("Conn.deliverSlow"), Need: Live, Clear: Ending},
+	{Name: "begin", By: by("Conn.begin"), Clear: Unanswered | Misses},
 
 	// The end. One that may be averted needs Ending, and one that is forced does not.
 	{Name: "mark", By: by("Shard.check", "Shard.ask", "Shard.mayEnd"), Need: Live, Not: Ending, Set: Ending},
@@ -84,28 +71,16 @@ var Transitions = []Transition{
 
 	// What a pass does.
 	{Name: "ask", By: by("Shard.ask"), Need: Live, Not: Asking, Set: Asking, Clear: Ending},
-	{Name: "keep", By: by("Shard.ask"), Need: Live | Granted, Clear: Granted},
 	{Name: "asked", By: by("Shard.ask"), Need: Asking, Clear: Asking},
-	{Name: "grant", By: by("Shard.apply"), Need: Live, Not: Granted, Set: Granted},
-	{Name: "grant-in-vain", By: by("Shard.grant"), Need: Granted, Clear: Granted},
 	{Name: "ping", By: by("Shard.ping"), Not: Unanswered, Set: Unanswered},
 	{Name: "call-ping", By: by("Shard.ping"), Need: Live, Not: Pinging, Set: Pinging},
-	{Name: "expect", By: by("Shard.ping"), Set: PingOut | PongIn},
-	{Name: "pinged", By: by("Shard.ping"), Clear: Pinging | PingOut},
-	{Name: "ping-failed", By: by("Shard.ping"), Clear: Pinging | PingOut | PongIn},
+	{Name: "pinged", By: by("Shard.ping"), Clear: Pinging},
 	{Name: "miss", By: by("Shard.check"), Miss: true},
 	{Name: "no-miss", By: by("Shard.check"), Need: Live, Clear: Misses},
 	{Name: "tell", By: by("Shard.tell"), Need: Live, Not: Telling, Set: Telling},
 	{Name: "told", By: by("Shard.tell"), Need: Telling, Clear: Telling},
 
-	// A limit starts over.
-	{Name: "kept-in", By: by("entry.restartWait"), Need: Live, Not: KeptIn, Set: KeptIn},
-	{Name: "kept-out", By: by("entry.restartWait"), Need: Live, Not: KeptOut, Set: KeptOut},
-	{Name: "read-anew", By: by("entry.restartWait", "Conn.suspend", "Conn.resume"), Need: KeptIn, Clear: KeptIn},
-	{Name: "write-anew", By: by("entry.restartWait", "Conn.suspend", "Conn.resume"), Need: KeptOut, Clear: KeptOut},
-	{Name: "beats-anew", By: by("entry.follow", "entry.restart"), Clear: Unanswered | Misses},
-	{Name: "reads-anew", By: by("entry.countFromNow"), Need: OverdueIn, Clear: OverdueIn},
-	{Name: "writes-anew", By: by("entry.countFromNow"), Need: OverdueOut, Clear: OverdueOut},
+	{Name: "beats-kept", By: by("Conn.keep"), Clear: Unanswered | Misses},
 
 	// Orders.
 	{Name: "dismiss", By: by("Conn.End"), Need: Live, Not: Dismissed, Set: Dismissed},

@@ -5,11 +5,10 @@ import (
 	"testing"
 )
 
-// modelled are the flags that the model has. Its pings do not fail, it begins after Track, and
-// it restarts no active heartbeat, nor replaces a policy while its flow is that of writing.
-const modelled = Live | Expired | Ending | Asking | Granted | Unanswered | PongIn | OverdueIn | OverdueOut
+// modelled are the flags that the model has. It begins after Track, and keeps no active heartbeat.
+const modelled = Live | Ending | Expired | Asking | Unanswered
 
-var beyondModel = []string{"admit", "refuse", "ping-failed", "beats-anew", "writes-anew"}
+var beyondModel = []string{"admit", "refuse", "beats-kept"}
 
 func (s modelState) flags() (f Flags) {
 	for _, of := range []struct {
@@ -17,7 +16,7 @@ func (s modelState) flags() (f Flags) {
 		flag Flags
 	}{
 		{s.live, Live}, {s.expired, Expired}, {s.ending, Ending}, {s.asking, Asking},
-		{s.granted, Granted}, {s.pinged, Unanswered}, {s.expects, PongIn}, {s.overdue, OverdueIn},
+		{s.pinged, Unanswered},
 	} {
 		if of.is {
 			f |= of.flag
@@ -29,8 +28,7 @@ func (s modelState) flags() (f Flags) {
 // taken are the transitions that the model has made.
 type taken map[string]bool
 
-// madeBy returns the name of the transition that a step has made, as if the flow were that of
-// reading, or "" if there is none.
+// madeBy returns the name of the transition that a step has made, or "" if there is none.
 func madeBy(s *step, was, is modelState) string {
 	for _, t := range Transitions {
 		t.Need, t.Not, t.Set, t.Clear = t.Need&modelled, t.Not&modelled, t.Set&modelled, t.Clear&modelled

@@ -1,25 +1,23 @@
 package model
 
-// modelWords are the words of a Conn, with one flow, from which its deadlines
-// follow.
+// modelWords are the words of a Conn, with one flow, from which its deadlines follow.
 type modelWords struct {
-	phase               int8
-	state               modelState
-	wait                modelWait
-	stamp, paid         int8
-	began, beat, pinged int8
+	phase, from               int8 // its limits, and since when those count that the policy before didn't have
+	state                     modelState
+	wait                      modelWait
+	stamp, used, unread, paid int8 // stamp is lastIn
+	began, beat, pinged       int8
 }
 
 type modelWait struct {
 	since int8 // when it began or, if it is over, ended
 	on    bool
+	moved int8 // how often it was moved by a trifle, by letOff
 }
 
 type modelState struct {
-	live, expired, ending   bool
-	asking, granted, pinged bool
-	expects                 bool // the next input is taken for the answer to a ping
-	overdue                 bool // a wait began beyond the limit on all waits
+	live, expired, ending, asking bool
+	pinged                        bool // and unanswered
 }
 
 // What can be due in the model, in the order in which ties are decided.
@@ -47,7 +45,6 @@ const (
 	beatPhase
 	shortBeatPhase
 	pingPhase
-	keptPhase
 	rarePingPhase
 )
 
@@ -61,7 +58,6 @@ var modelPhases = []modelLimits{
 	beatPhase:      {idle: 2, beats: 3},
 	shortBeatPhase: {idle: 3, beats: 2},
 	pingPhase:      {ping: 2, pong: 1},
-	keptPhase:      {idle: 3, ping: 2, pong: 2},
 	rarePingPhase:  {ping: 4, pong: 1},
 }
 
@@ -80,47 +76,49 @@ func (p modelLimits) soonest(from int8) int8 {
 func (p modelLimits) countsFrom(word string) bool {
 	switch word {
 	case "state":
-		return p.ping+p.rate > 0
-	case "pinged":
-		return p.ping+p.beats > 0
+		return p.ping > 0
 	case "wait":
 		return p.read+p.rate > 0
+	case "pinged":
+		return p.ping > 0
 	case "stamp":
 		return p.idle+p.read+p.ping > 0
+	case "unread":
+		return p.idle+p.read+p.ping+p.whole > 0
+	case "used":
+		return p.idle > 0
 	case "paid":
 		return p.rate > 0
 	case "began":
 		return p.whole > 0
 	case "beat":
-		return p.beats+p.read+p.ping > 0
+		return p.beats > 0
 	}
 	return true
 }
 
 const far = int8(100)
 
-// limits calls limit for each limit that counts, with the tick that it counts
-// from. A pause counts against the rate if a wait before it began beyond the limit.
+// limits calls limit for each limit that counts, with the tick that it counts from.
 func (w *modelWords) limits(limit func(timeout, from, what int8)) {
-	p := &modelPhases[w.phase]
-	limit(p.idle, w.stamp, byIdle)
+	p, heard := &modelPhases[w.phase], max(w.stamp, w.unread)
+	limit(p.idle, max(w.used, heard), byIdle)
 	if w.wait.on {
-		limit(p.read, max(w.lastIn(), w.wait.since), byRead)
+		limit(p.read, max(heard, w.wait.since), byRead)
+		limit(p.rate, max(w.paid, w.from), byRate)
 	}
-	if w.wait.on || w.state.overdue && w.wait.since-w.paid > p.rate+1 {
-		limit(p.rate, w.paid, byRate)
+	limit(p.beats, max(w.beat, w.from), byBeat)
+	if whole := p.whole; whole > 0 && w.unread >= w.began+whole {
+		limit(whole+1, w.began, byPhase)
+	} else {
+		limit(whole, w.began, byPhase)
 	}
-	limit(p.beats, max(w.beat, w.pinged), byBeat)
-	limit(p.whole, w.began, byPhase)
-	if !w.state.pinged || w.lastIn() >= w.pinged {
-		limit(p.ping, max(w.lastIn(), w.pinged), toPing)
+	if !w.state.pinged || heard >= w.pinged {
+		limit(p.ping, max(heard, w.pinged), toPing)
 	} else {
 		limit(p.pong, w.pinged, byMiss)
 	}
 }
-
-// lastIn is the tick of the last input, used or not.
-func (w *modelWords) lastIn() int8 { return max(w.stamp, w.beat) }
 
 // next returns when which limit is passed first.
 func (w *modelWords) next() (at, what int8) {

@@ -29,7 +29,7 @@ func isSet(c *idle.Capacity) bool { return c.MaxConns > 0 || c.MinIdle > 0 || le
 // areUsed reports whether c could evict no connection that begins with the policy p, because its
 // pings count as use.
 func (w *world) areUsed(c idle.Capacity, p idle.Policy) bool {
-	return p.Heartbeat.CountsAsUse && c.MinIdle >= p.Heartbeat.Interval && !slices.Contains(c.Exempt, w.phases[0]) && isSet(&c)
+	return p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && !p.ExplicitUse && c.MinIdle >= p.Heartbeat.Interval && !slices.Contains(c.Exempt, w.phases[0]) && isSet(&c)
 }
 
 // capacitate sets a capacity, raises it, or lifts it; w.mu is held.
@@ -119,7 +119,7 @@ func (w *world) someLives() (all []*life) {
 // ago may be about to be; w.mu is held.
 func (l *life) mayBeEvicted() bool {
 	n, g, w := &l.world.capacity, l.ledger, l.world
-	used, _ := g.used()
+	used := g.lastUse()
 	return w.stalls || (g.read.on || l.movedAt > w.now()-3*w.tick) && !slices.Contains(n.now.Exempt, l.phase) && w.now()-used+w.lax() >= n.now.MinIdle
 }
 
@@ -137,7 +137,7 @@ func (w *world) evictable(since time.Duration) (n int) {
 // held.
 func (l *life) isEvictable(since time.Duration) bool {
 	w, n := l.world, &l.world.capacity
-	_, used := l.ledger.idleSince()
+	used := l.ledger.lastUse()
 	return l.isFree() && l.free <= since && !l.probed && max(used, l.trackedAt)+n.now.MinIdle+w.lax()+w.tick <= since && n.since <= since &&
 		!slices.Contains(n.now.Exempt, l.phase) && !l.underWay() && w.held(since) == 0
 }
@@ -153,7 +153,7 @@ func (w *world) checkCapacity() {
 	if now > n.came+4*w.tick && len(n.some) > 0 {
 		// Those that might have been evicted for a newcomer are as they were, and none has left.
 		if !slices.ContainsFunc(n.some, func(l *life) bool { return !l.live() || !l.isEvictable(n.came) }) && w.live() >= n.all {
-			w.errorf("at %v: one has come at %v in the place of another, and none was evicted: %+v", now, n.came, n)
+			w.errorf("at %v: one has come at %v in the place of another, and none was evicted: %+v; adopted at %v", now, n.came, n, w.adoptedAt)
 		}
 		n.some = nil
 	}
@@ -161,10 +161,9 @@ func (w *world) checkCapacity() {
 		return
 	}
 	for _, l := range w.someLives() { // one of the most idle ones
-		used, _ := l.ledger.idleSince()
+		used := l.ledger.lastUse()
 		before := slices.DeleteFunc(w.someLives(), func(o *life) bool {
-			last, _ := o.ledger.idleSince()
-			return o == l || last > used+w.lax()
+			return o == l || o.ledger.lastUse() > used+w.lax()
 		})
 		if l.isEvictable(n.since) && len(before) < over {
 			w.errorf("at %v: %d are too many since %v, and one was not evicted: %+v: %v", now, over, n.since, n, l)
@@ -175,7 +174,7 @@ func (w *world) checkCapacity() {
 // checkEviction checks that l may make room at this moment; w.mu is held.
 func (l *life) checkEviction(err *idle.TimeoutError, now time.Duration) {
 	w := l.world
-	used, _ := l.ledger.used()
+	used := l.ledger.lastUse()
 	allowed := func(c idle.Capacity) bool {
 		return isSet(&c) && !slices.Contains(c.Exempt, l.phase) && now-used+2*w.tick >= c.MinIdle
 	}

@@ -12,15 +12,12 @@ type simDrain struct {
 	*idle.Draining
 	pace  idle.Drain
 	began time.Duration
-	given time.Duration // when all that were live then have their turns, at the latest
-	first []*life       // that were live when it began
-	came  []*life       // that may have been counted as well
-	since map[*life]idleTime
-	told  map[*life]bool // by this drain, for sure
+	given time.Duration           // when all that were live then have their turns, at the latest
+	first []*life                 // that were live when it began
+	came  []*life                 // that may have been counted as well
+	since map[*life]time.Duration // it was idle then
+	told  map[*life]bool          // by this drain, for sure
 }
-
-// An idleTime is since when a connection was idle, at least and at most.
-type idleTime struct{ lo, hi time.Duration }
 
 // isDone reports whether d is.
 func (d *simDrain) isDone() bool {
@@ -53,7 +50,7 @@ func (w *world) drainAll(cancels bool, pick uint64) {
 		return
 	}
 	ticks := func(n uint64) time.Duration { return time.Duration(n) * w.tick }
-	d := &simDrain{began: w.now(), given: w.now() + w.visitTime(), since: map[*life]idleTime{}, told: map[*life]bool{}}
+	d := &simDrain{began: w.now(), given: w.now() + w.visitTime(), since: map[*life]time.Duration{}, told: map[*life]bool{}}
 	if pick%4 > 0 {
 		d.pace.Duration = ticks(1 + pick/8%160)
 	}
@@ -63,8 +60,7 @@ func (w *world) drainAll(cancels bool, pick uint64) {
 	}
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() {
-			used, last := l.ledger.idleSince()
-			d.first, d.since[l] = append(d.first, l), idleTime{used, last}
+			d.first, d.since[l] = append(d.first, l), l.ledger.lastUse()
 		}
 	}
 	var err error
@@ -121,7 +117,7 @@ func (l *life) endsByHand(end func(string)) {
 func (l *life) endsIfIdle(i *idle.Info) {
 	i.EndIfIdle(ifIdle)
 	l.ifIdle = append(l.ifIdle, l.visitedAt)
-	if _, last := l.ledger.used(); last < l.visitedAt-l.world.lax() && l.isFree() && !l.probed {
+	if l.ledger.lastUse() < l.visitedAt-l.world.lax() && l.isFree() && !l.probed {
 		l.idleMoved, l.idleAt = l.moved, l.world.now()
 	}
 	l.forecast = nil
@@ -153,17 +149,17 @@ func (l *life) checkTold(now time.Duration) {
 	if most := float64(now-d.began+lax)*float64(all)/float64(max(d.pace.Duration, 1)) + 1; float64(turns) > most {
 		w.errorf("at %v: %d of %d asked to finish since %v: %+v", now, turns, all, d.began, d.pace)
 	}
-	if now <= d.given || d.pace.Duration < time.Duration(2*all)*w.tick { // several may have their turns at the same tick
+	if now <= d.given || l.slot.home.blocked(d.began) > 0 || d.pace.Duration < time.Duration(2*all)*w.tick { // several may have their turns at the same tick
 		return
 	}
 	counted := d.given
 	longer := func(o *life) bool { // surely idle for longer, by more than a 64th and a tick, whenever they were counted
-		return (d.began-d.since[o].hi-lax)*64/65 > counted-d.since[l].lo+lax
+		return (d.began-d.since[o]-lax)*64/65 > counted-d.since[l]+lax
 	}
 	for _, o := range d.first {
 		if o != l && o.live() && o.conn.Live() && shardOf(o.conn) == shardOf(l.conn) && longer(o) {
 			w.ordered++
-			if used, last := o.ledger.idleSince(); last == d.since[o].hi && used == d.since[o].lo && o.toldAt < d.began && !o.asked && o.answeredAt < d.began && !o.probed {
+			if o.ledger.lastUse() == d.since[o] && o.toldAt < d.began && !o.asked && o.answeredAt < d.began && !o.probed {
 				w.errorf("at %v: asked to finish before one that is idle for longer: %v\n%v", now, l, o)
 			}
 		}
@@ -173,7 +169,7 @@ func (l *life) checkTold(now time.Duration) {
 // checkEnding checks that l may be ended at this moment, and not by a limit; w.mu is held.
 func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 	w, g := l.world, l.ledger
-	used, _ := g.used()
+	used := g.lastUse()
 	lax := time.Duration(0)
 	if l.probed { // see Shard.probe
 		lax = w.tick
@@ -186,7 +182,7 @@ func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 	case err.Reason == idle.ReasonShed && err.Cause == byHand && l.byHand > 0:
 		spares = false
 	case err.Reason == idle.ReasonShed && err.Cause == ifIdle:
-		if len(l.ifIdle) == 0 || !l.probed && !slices.ContainsFunc(l.ifIdle, func(at time.Duration) bool { return used <= at+w.lax() }) {
+		if len(l.ifIdle) == 0 || !l.probed && !slices.ContainsFunc(l.ifIdle, func(at time.Duration) bool { return used <= at+g.lax() }) {
 			w.errorf("at %v: ended, although it was used since it was visited: %v, %v", now, l.ifIdle, l)
 		}
 	case err.Reason == idle.ReasonEvict:
@@ -211,7 +207,7 @@ func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 	switch {
 	case g.policy.NoInterrupt || !g.read.on || g.write.on || l.telling || l.asked:
 		w.errorf("at %v: ended by %v, but busy: %v", now, err, l)
-	case l.probed && l.kernelIn > g.in:
+	case l.probed && l.kernelIn > g.in || l.foundAt == now:
 		w.errorf("at %v: ended by %v, but has unread input: %v", now, err, l)
 	case l.probed && now < l.receives && err.Reason != idle.ReasonEvict:
 		w.errorf("at %v: ended by %v, but its peer was receiving until %v: %v", now, err, l.receives, l)
@@ -261,7 +257,11 @@ func (w *world) checkDrain() {
 			wrong("not asked to finish", max(ready, ready-d.given+d.began+d.pace.Duration, l.answeredAt+4*w.tick))
 		}
 		if l.toldAt >= d.began && l.free != never {
-			wrong("not ended by a drain", max(l.toldAt+d.pace.CloseDelay, l.free)+10*w.tick)
+			told := l.toldAt
+			if !d.told[l] { // it may have been because of MaxAge, before its turn
+				told = max(told, d.given+d.pace.Duration)
+			}
+			wrong("not ended by a drain", max(told+d.pace.CloseDelay, l.free)+10*w.tick)
 		}
 	}
 	if d == nil {

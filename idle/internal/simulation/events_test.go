@@ -49,9 +49,7 @@ const (
 	blockLoop
 	evictSome
 	closeShard
-	beatOut
-	suspendRead
-	suspendWrite
+	use
 )
 
 var deeds = [...]string{
@@ -63,7 +61,7 @@ var deeds = [...]string{
 	drainAll: "drain", cancelDrain: "cancel the drain", endByHand: "end by hand", setCapacity: "set the capacity",
 	blockLoop: "block the loop, or have it go on", evictSome: "evict some",
 	closeShard: "close the shard of the loop, and make another one",
-	beatOut:    "send a keepalive", suspendRead: "suspend or resume reading", suspendWrite: "suspend or resume writing",
+	use:        "use",
 }
 
 // odds are out of how many each deed is drawn.
@@ -121,7 +119,7 @@ func traceOf(seed int64, steps int) []happening {
 		r := rng.IntN(600)
 		for _, of := range []struct{ what, odds int }{
 			{drainAll, 4}, {cancelDrain, 1}, {endByHand, 8}, {setCapacity, 11}, {visitAll, 12}, {blockLoop, 3}, {evictSome, 2},
-			{closeShard, 1}, {replaceAll, 3}, {swing, 6}, {beatOut, 6}, {suspendRead, 20}, {suspendWrite, 20},
+			{closeShard, 1}, {replaceAll, 3}, {swing, 6}, {use, 24},
 		} {
 			if r >= 0 && r < of.odds {
 				trace[i].what = of.what
@@ -210,6 +208,9 @@ func (w *world) mayBeClosed(h *home, err error) bool {
 func (w *world) begin(s *slot, pick uint64) {
 	if pick/8%8 > 0 && w.drain != nil && !w.drain.isDone() {
 		return // a server that is drained tracks few new ones
+	}
+	if s.used == len(simConns[s.n]) {
+		return // each that a drain ends may bring another one
 	}
 	l := w.newLife(s, pick)
 	s.conn = s.next()
@@ -325,27 +326,23 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	switch what {
 	case receive:
 		g.arrived(now)
-		g.read.pays(n, now)
+		g.read.pays(g.policy.MinReadRate, n, now, g)
 		c.Received(n)
 	case touch:
 		g.arrived(now)
 		c.Touch()
 	case send:
-		g.sent(now)
-		g.write.pays(n, now)
+		g.out = now
+		g.write.pays(g.policy.MinWriteRate, n, now, g)
 		c.Sent(n)
 	case awaitRead:
-		g.read.await(now, g.tick)
-		g.read.paused, l.reading = silence{}, idle.Wait{}
-		g.read.silent.resumed = false // the core doesn't know when it was
+		g.read.await(now)
 		c.AwaitRead()
 	case pauseRead:
 		g.read.pause(now)
-		g.read.paused, l.reading = silence{}, idle.Wait{}
 		c.PauseRead()
 		ends := w.stalls || slices.ContainsFunc(g.spans(), func(s span) bool { return s.reason > 0 && now >= s.lo })
 		if pick%4 > 0 && c.Deliver() {
-			g.delivered()
 			if ends { // a pass that was about to end it looks again
 				g.averted = now
 			}
@@ -353,56 +350,33 @@ func (w *world) event(s *slot, what int, pick uint64) {
 				w.errorf("at %v: Deliver = true after Expire: %v", now, l)
 			}
 		}
-	case beatOut:
-		g.beatsOut(now)
-		g.write.pays(n, now)
-		c.BeatOut(n)
+	case use:
+		g.used = now
+		c.Use()
 	case awaitWrite:
-		g.write.await(now, g.tick)
-		g.write.paused, l.writing = silence{}, idle.Wait{}
-		g.write.silent.resumed = false
+		g.write.await(now)
 		l.unsent.Store(int64(n))
 		c.AwaitWrite()
 	case pauseWrite:
 		g.write.pause(now)
-		g.write.paused, l.writing = silence{}, idle.Wait{}
 		l.receives = now + time.Duration(pick>>8%64)*w.tick
 		c.PauseWrite()
 	case doBeat:
-		g.answered(now)
-		g.usedIn.beats(now)
-		g.beat, g.granted = now, mayBeGranted
-		l.unread = false
+		if h := g.policy.Heartbeat; h.Passive {
+			g.beat = now
+		}
 		c.Beat()
 	case enterPhase:
 		ph := w.phases[pick%uint64(len(w.phases))]
 		l.phase = ph
 		g.enter(w.told(ph), now)
 		c.Enter(ph)
-	case suspendRead:
-		if g.read.on {
-			g.read.suspend(g, g.in, now)
-			c.SuspendRead(&l.reading)
-		} else {
-			g.read.resume(g, g.in, least(g.policy.ReadTimeout, readsOf(g.policy).Grace), now)
-			c.ResumeRead(&l.reading)
-		}
-	case suspendWrite:
-		if g.write.on {
-			g.write.suspend(g, g.out, now)
-			c.SuspendWrite(&l.writing)
-		} else {
-			g.write.resume(g, g.out, least(g.policy.WriteTimeout, g.policy.MinWriteRate.Grace), now)
-			l.unsent.Store(int64(n))
-			c.ResumeWrite(&l.writing)
-		}
 	case trackAgain:
 		w.trackAgain(s, pick)
 	case arriveUnread:
-		// Arrives, but is not read yet. Between two pings nobody would know
-		// which of them it answers.
-		if g.policy.Heartbeat.Interval == 0 || g.policy.Heartbeat.Passive {
-			l.kernelIn, l.unread = now, pick%2 == 0
+		// It isn't read yet. If only the kernel knows of it, nobody knows which of two pings it answers.
+		if l.unread = pick%2 == 0; !l.unread && (g.policy.Heartbeat.Interval == 0 || g.policy.Heartbeat.Passive) {
+			l.kernelIn = now
 		}
 	case closeIt:
 		w.end(s, pick)

@@ -17,26 +17,26 @@ import (
 // makes no sense; or it times out a connection when the ledger says so.
 func FuzzPolicy(f *testing.F) {
 	const ms, s, year = int64(time.Millisecond), int64(time.Second), int64(365 * 24 * time.Hour)
-	add := func(tick, idleFor, read, write, phase, age, jitter, grace, interval, timeout int64, misses int, passive bool, readRate int, readGrace int64, writeRate int, writeGrace int64, total int64, bytes uint16, fold bool) {
-		f.Add(tick, idleFor, read, write, phase, age, jitter, grace, interval, timeout, misses, passive, readRate, readGrace, writeRate, writeGrace, total, bytes, fold)
+	add := func(tick, idleFor, read, write, phase, age, jitter, grace, interval, timeout int64, misses int, passive bool, readRate int, readGrace int64, writeRate int, writeGrace int64, explicit bool, bytes uint16, fold bool) {
+		f.Add(tick, idleFor, read, write, phase, age, jitter, grace, interval, timeout, misses, passive, readRate, readGrace, writeRate, writeGrace, explicit, bytes, fold)
 	}
-	add(0, s, s/2, s/3, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, 0, 0, false)
-	add(10*ms, 60*s, 10*s+1, 10*s-1, 0, 3600*s, 60*s, 10*s, 30*s, 10*s, 2, false, 240, 5*s, 240, 5*s, 0, 1000, false)
-	add(ms, 0, 0, 0, 5*s, 0, 0, 0, 0, 0, 0, false, 1, s, 0, 0, 0, 60, false)
-	add(10*s, 0, 0, 0, 0, maxTicks*10*s, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, 0, 0, false)
-	add(10*s, 0, 0, 0, 0, 0, 0, 0, maxTicks/101*10*s, maxTicks/101*10*s, 100, false, 0, 0, 0, 0, 0, 0, false)
-	add(7*ms, 0, 0, 0, 0, 0, 0, 0, 11*s, 3*s, 3, true, math.MaxInt, 7*ms, math.MaxInt, 8*ms, 0, 65535, false)
-	add(10*ms, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, 0, 0, false)
-	add(10*ms, math.MinInt64, math.MaxInt64, 1, s, 20*year, math.MaxInt64, math.MaxInt64, s, math.MaxInt64, math.MinInt, false, -1, s, 5, 0, 0, 0, false)
-	add(10*ms, 0, 0, 0, s, 0, 0, 0, s, s, 0, true, 0, 0, 0, 0, 0, 0, false)
-	add(20*ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, 3*s, 9, false)
-	add(20*ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 5, s, 0, 0, 3*s, 9, false)
-	add(3*ms, 11, 22, 31, 40, 53, 61, 74, 89, 97, -5, true, -7, 101, 13, 128, 0, 500, true)
-	f.Fuzz(func(t *testing.T, tick, idleFor, read, write, phase, age, jitter, grace, interval, timeout int64, misses int, passive bool, readRate int, readGrace int64, writeRate int, writeGrace int64, total int64, bytes uint16, fold bool) {
+	add(0, s, s/2, s/3, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, false, 0, false)
+	add(10*ms, 60*s, 10*s+1, 10*s-1, 0, 3600*s, 60*s, 10*s, 30*s, 10*s, 2, false, 240, 5*s, 240, 5*s, false, 1000, false)
+	add(ms, 0, 0, 0, 5*s, 0, 0, 0, 0, 0, 0, false, 1, s, 0, 0, false, 60, false)
+	add(10*s, 0, 0, 0, 0, maxTicks*10*s, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, false, 0, false)
+	add(10*s, 0, 0, 0, 0, 0, 0, 0, maxTicks/101*10*s, maxTicks/101*10*s, 100, false, 0, 0, 0, 0, false, 0, false)
+	add(7*ms, 0, 0, 0, 0, 0, 0, 0, 11*s, 3*s, 3, true, math.MaxInt, 7*ms, math.MaxInt, 8*ms, false, 65535, false)
+	add(10*ms, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, false, 0, false)
+	add(10*ms, math.MinInt64, math.MaxInt64, 1, s, 20*year, math.MaxInt64, math.MaxInt64, s, math.MaxInt64, math.MinInt, false, -1, s, 5, 0, false, 0, false)
+	add(10*ms, 0, 0, 0, s, 0, 0, 0, s, s, 0, true, 0, 0, 0, 0, false, 0, false)
+	add(20*ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, true, 9, false)
+	add(20*ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 5, s, 0, 0, true, 9, false)
+	add(3*ms, 11, 22, 31, 40, 53, 61, 74, 89, 97, -5, true, -7, 101, 13, 128, false, 500, true)
+	f.Fuzz(func(t *testing.T, tick, idleFor, read, write, phase, age, jitter, grace, interval, timeout int64, misses int, passive bool, readRate int, readGrace int64, writeRate int, writeGrace int64, explicit bool, bytes uint16, fold bool) {
 		p := idle.Policy{
 			Name:        "fuzzed",
 			IdleTimeout: time.Duration(idleFor), ReadTimeout: time.Duration(read), WriteTimeout: time.Duration(write),
-			PhaseTimeout: time.Duration(phase), ReadTotal: time.Duration(total),
+			PhaseTimeout: time.Duration(phase), ExplicitUse: explicit,
 			MaxAge: time.Duration(age), MaxAgeJitter: time.Duration(jitter), MaxAgeGrace: time.Duration(grace),
 			Heartbeat:   idle.Heartbeat{Interval: time.Duration(interval), Timeout: time.Duration(timeout), Misses: misses, Passive: passive},
 			MinReadRate: idle.Rate{BytesPerSecond: readRate, Grace: time.Duration(readGrace)}, MinWriteRate: idle.Rate{BytesPerSecond: writeRate, Grace: time.Duration(writeGrace)},
@@ -60,7 +60,7 @@ func folded(p idle.Policy, tick time.Duration) idle.Policy {
 		}
 	}
 	for _, d := range []*time.Duration{
-		&p.IdleTimeout, &p.ReadTimeout, &p.WriteTimeout, &p.ReadTotal, &p.PhaseTimeout, &p.MaxAge, &p.MaxAgeJitter, &p.MaxAgeGrace,
+		&p.IdleTimeout, &p.ReadTimeout, &p.WriteTimeout, &p.PhaseTimeout, &p.MaxAge, &p.MaxAgeJitter, &p.MaxAgeGrace,
 		&p.Heartbeat.Interval, &p.Heartbeat.Timeout, &p.MinReadRate.Grace, &p.MinWriteRate.Grace,
 	} {
 		fold(d)
@@ -78,10 +78,10 @@ func folded(p idle.Policy, tick time.Duration) idle.Policy {
 			*r = idle.Rate{}
 		}
 	}
-	if p.MinReadRate.Grace > 0 {
-		p.ReadTotal = 0
+	if h := p.Heartbeat; h.Interval > 0 && !h.Passive && !p.ExplicitUse {
+		p.IdleTimeout = min(p.IdleTimeout, h.Interval)
 	}
-	if p == (idle.Policy{Name: p.Name}) {
+	if !p.SetsLimit() {
 		p.IdleTimeout = tick
 	}
 	return p
@@ -142,8 +142,6 @@ func whatIsWrong(p idle.Policy, tick time.Duration) (wrong []string) {
 	duration("IdleTimeout", p.IdleTimeout)
 	duration("ReadTimeout", p.ReadTimeout)
 	duration("WriteTimeout", p.WriteTimeout)
-	duration("ReadTotal", p.ReadTotal)
-	check("ReadTotal", p.ReadTotal > 0 && p.MinReadRate.BytesPerSecond > 0)
 	duration("PhaseTimeout", p.PhaseTimeout)
 	duration("MaxAge", p.MaxAge)
 	duration("MaxAgeJitter", p.MaxAgeJitter)
@@ -159,16 +157,16 @@ func whatIsWrong(p idle.Policy, tick time.Duration) (wrong []string) {
 	check("Heartbeat.Misses", h.Misses < 0 || h.Misses > 100)
 	check("Heartbeat.Misses", h.Misses <= 100 && tooLong(max(h.Misses, 1)+1, max(h.Interval, h.Timeout)))
 
+	check("IdleTimeout", p.IdleTimeout > h.Interval && h.Interval > 0 && !h.Passive && !p.ExplicitUse)
+
 	rate := func(name string, r idle.Rate) {
 		check(name+".BytesPerSecond", r.BytesPerSecond < 0 || r.BytesPerSecond == 0 && r.Grace != 0)
-		// A byte must buy a hundred parts of a tick, of which there are 2³².
-		check(name+".BytesPerSecond", big.NewInt(0).Mul(big.NewInt(100*int64(tick)), big.NewInt(int64(r.BytesPerSecond))).Cmp(big.NewInt(int64(time.Second)<<32)) > 0)
 		duration(name+".Grace", r.Grace)
 		check(name+".Grace is 0", r.BytesPerSecond > 0 && r.Grace == 0)
 	}
 	rate("MinReadRate", p.MinReadRate)
 	rate("MinWriteRate", p.MinWriteRate)
-	check("no limit", p == idle.Policy{Name: p.Name})
+	check("no limit", p == idle.Policy{Name: p.Name, ExplicitUse: p.ExplicitUse})
 	return wrong
 }
 
@@ -194,15 +192,10 @@ func (o *fuzzed) now() time.Duration { return time.Since(o.start) }
 // live begins a write that waits forever, sends some bytes, and no more.
 func (o *fuzzed) live(bytes int) {
 	g := o.ledger
-	g.write.await(o.now(), g.tick)
+	g.write.await(o.now())
 	o.conn.AwaitWrite()
-	if r := g.policy.MinReadRate; r.BytesPerSecond > 0 {
-		// What is paid in advance is bounded by a minute, and the price of a byte is rounded up
-		// to some part of a tick.
-		bytes = min(bytes, int(min(int64(r.BytesPerSecond), 1<<20)*60))
-		g.read.lax = time.Duration(bytes)*(g.tick>>32+1) + time.Duration(bytes)
-	}
-	g.read.bytes += bytes
+	g.read.pays(g.policy.MinReadRate, bytes, o.now(), g)
+	g.read.lax += 1 // rounding
 	g.arrived(o.now())
 	o.conn.Received(bytes)
 	o.follow()
@@ -253,8 +246,7 @@ func (o *fuzzed) Ping() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.check(0, "ping")
-	o.ledger.begins(o.now())
-	o.ledger.ends(o.now())
+	o.ledger.pings = append(o.ledger.pings, o.now())
 	return nil
 }
 

@@ -14,8 +14,10 @@ func hooksOf(owner any) *idle.Hooks {
 	if o, ok := owner.(interface{ OnTimeout(*idle.TimeoutError) bool }); ok {
 		h.OnTimeout = func(_ any, err *idle.TimeoutError) bool { return o.OnTimeout(err) }
 	}
-	if o, ok := owner.(interface{ Examine() idle.SocketState }); ok {
-		h.Probe = func(any, idle.Reason) idle.SocketState { return o.Examine() }
+	if o, ok := owner.(interface {
+		Examine(idle.Reason) idle.SocketState
+	}); ok {
+		h.Probe = func(_ any, about idle.Reason) idle.SocketState { return o.Examine(about) }
 	}
 	if o, ok := owner.(interface{ Reap() }); ok {
 		h.Reap = func(any) { o.Reap() }

@@ -43,8 +43,7 @@ type life struct {
 	trackedAt time.Duration
 	toldAt    time.Duration // when OnDrain was called last
 	spared    time.Duration // when its callback replaced the capacity
-	reading   idle.Wait     // the last one that was suspended
-	writing   idle.Wait
+	foundAt   time.Duration // when Probe has said last that input is unread
 	free      time.Duration // since when it isn't in use
 
 	info      idle.Info       // of the last visit
@@ -64,7 +63,7 @@ func (l *life) String() string {
 
 // newLife makes an owner of the given kind.
 func (w *world) newLife(s *slot, kind uint64) *life {
-	l := &life{world: w, slot: s, answeredAt: -1, toldAt: -1, idleMoved: -1, phase: w.phases[0], trackedAt: w.now()}
+	l := &life{world: w, slot: s, answeredAt: -1, foundAt: -1, toldAt: -1, idleMoved: -1, phase: w.phases[0], trackedAt: w.now()}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
 	w.lives++
@@ -143,7 +142,7 @@ func (l *life) Expire(err *idle.TimeoutError) {
 	if l.keeps() {
 		recently = (atOnce + 1) * w.tick
 	}
-	if limit && l.probed && err.Reason != idle.ReasonMaxAge && err.Reason != idle.ReasonPhase && !w.stalls && now-l.probedAt > recently {
+	if limit && l.probed && err.Reason != idle.ReasonMaxAge && !w.stalls && now-l.probedAt > recently {
 		w.errorf("at %v: Expire by %v without being examined: %v", now, err, l)
 	}
 	l.expired, l.endedAt = true, now
@@ -166,6 +165,9 @@ func (l *life) checkTimeout(name string, err *idle.TimeoutError, now time.Durati
 		l.checkForecast(err.Reason, now)
 	}
 	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
+	if !ok && l.slot.home.loop != nil && l.ledger.replaced == now { // a loop was ending it when the policy was replaced
+		return
+	}
 	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
 		return // the decision was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
 	}
@@ -193,7 +195,7 @@ func (l *life) OnDrain() {
 		return
 	}
 	l.telling = true
-	defer func() { l.telling, l.ledger.toldUntil = false, l.world.now() }()
+	defer func() { l.telling, l.ledger.until = false, l.world.now() }()
 	l.moves()
 	_, byAge := l.ledger.may(0, "tell", now)
 	switch byDrain := l.mayBeTold(); {
@@ -206,7 +208,7 @@ func (l *life) OnDrain() {
 		s, _ := l.ledger.may(0, "tell", now)
 		l.world.errorf("at %v: OnDrain for no reason, or too early: %v\n%v", now, s, l)
 	}
-	l.toldAt, l.ledger.toldUntil = now, never
+	l.toldAt, l.ledger.until = now, never
 	if l.slot.home.loop != nil { // else others may be checked at this moment
 		l.meddle("OnDrain", false)
 		l.control("OnDrain")
@@ -227,10 +229,10 @@ func (l *life) Ping() error {
 		if l.ledger.pinging {
 			w.errorf("at %v: two Pings at once: %v", now, l)
 		}
-		g.begins(now)
+		g.pings = append(g.pings, now)
 		if w.chance("ping is sent", l.slot.n)%2 == 0 && !l.closed.Load() {
 			l.moves()
-			g.sent(now)
+			g.out = now
 			l.conn.Sent(0)
 		}
 	}
@@ -254,9 +256,7 @@ func (l *life) Ping() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.pinged = false
-	g.ends(w.now())
 	if w.chance("ping fails", l.slot.n)%6 == 0 {
-		g.fails()
 		return io.ErrClosedPipe
 	}
 	return nil
@@ -374,27 +374,31 @@ func (l *life) keeps() bool {
 // proberLife knows of bytes that arrived without being told.
 type proberLife struct{ *life }
 
-func (p proberLife) Examine() (e idle.SocketState) {
+func (p proberLife) Examine(about idle.Reason) (e idle.SocketState) {
 	l, w := p.life, p.world
-	now, ok := l.enter("Examine")
+	l.enter("Examine")
+	w.mu.Unlock()
+	w.stall()
+	w.mu.Lock()
+	now, ok := w.now(), !l.closed.Load()
 	defer w.mu.Unlock()
 	if l.probedAt != now { // else it would do the same again, as chance goes by the time, and a pass might never end
 		l.meddle("Examine", p.keeps())
 		l.control("Examine")
 	}
-	l.probedAt = now
-	if ok && !l.closed.Load() && l.kernelIn > 0 && l.kernelIn >= l.ledger.in { // as the kernel does, it tells again
+	l.probedAt, l.foundAt = now, -1
+	_, known := l.ledger.countsUnread(now)
+	switch {
+	case ok && l.unread && known:
+		l.moves()
+		l.ledger.findsUnread(about, now)
+		e.Unread, l.foundAt = true, now
+	case ok && l.kernelIn > 0 && l.kernelIn >= l.ledger.in: // as the kernel does, it tells again
 		e.In = max(1, now-l.kernelIn) // 0 would be: not known
 		if l.kernelIn > l.ledger.in {
 			l.moves()
-			l.ledger.answered(l.kernelIn)
-			l.ledger.usedIn.found(l.kernelIn, w.tick)
+			l.ledger.arrived(l.kernelIn)
 		}
-	}
-	if ok && l.unread && l.ledger.granted != isUnclear {
-		l.moves()
-		e.Unread = true
-		l.ledger.findsUnread(now)
 	}
 	if e.Sending = now < l.receives; e.Sending {
 		l.moves()
@@ -405,4 +409,6 @@ func (p proberLife) Examine() (e idle.SocketState) {
 // proberKeeperLife has both.
 type proberKeeperLife struct{ keeperLife }
 
-func (p proberKeeperLife) Examine() idle.SocketState { return proberLife{p.life}.Examine() }
+func (p proberKeeperLife) Examine(about idle.Reason) idle.SocketState {
+	return proberLife{p.life}.Examine(about)
+}

@@ -16,170 +16,144 @@ type ledger struct {
 	policy idle.Policy
 	tick   time.Duration
 
-	born      time.Duration
-	began     time.Duration // the phase, or a Keep of its limit
-	excused   time.Duration // limits already passed at this time are due from here on
-	averted   time.Duration // when the last of them was, in this phase; 0 if none
-	in, out   time.Duration // the last byte, or the beginning of the phase
-	usedIn    use
-	usedOut   use
-	idleKept  time.Duration // when the idle limit was last begun anew
-	writeKept time.Duration // how late that may make the write limit begin
-	beat      time.Duration // the last beat, or the beginning of the phase
-	read      waits
-	write     waits
-	pings     []time.Duration // unanswered
-	pinging   bool            // a Ping is blocking
-	stuck     bool            // one has been since the last byte
-	stall     time.Duration   // how long the process may stand still
-	wraps     bool            // one tick has no stamp of its own, and takes the next
-	told      time.Duration   // when OnDrain was called last
-	toldUntil time.Duration   // when it returned
-	toldFor   idle.Policy     // the policy whose MaxAge has surely passed before that
-	granted   grant
-	beatBy    time.Duration // when a new Heartbeat counts at the latest
-	beatWaits time.Duration // when unread input may have been a beat
-	replaced  time.Duration // when the policy last was, in this phase
-	renewed   time.Duration // when the connection knows of that at the latest
+	born     time.Duration
+	began    time.Duration // the phase, or a keep of its limit
+	excused  time.Duration // limits already passed at this time are due from here on
+	averted  time.Duration // when the last of them was, in this phase; 0 if none
+	in, out  time.Duration // the last byte
+	used     time.Duration // the last Use, Enter, or keep of the idle limit
+	explicit time.Duration // since when only Use counts, in this phase
+	beat     time.Duration // the last beat, or when the heartbeat began or was kept
+	read     waits
+	write    waits
+	pings    []time.Duration // unanswered
+	pinging  bool            // a Ping is blocking
+	stuck    bool            // one has been since the last byte
+	stall    time.Duration   // how long the process may stand still
+	wraps    bool            // one tick has no stamp of its own, and takes the next
+	told     time.Duration   // when OnDrain was called last
+	toldFor  idle.Policy     // the policy whose MaxAge has surely passed before that
+	until    time.Duration   // when that OnDrain returned
+	unread   time.Duration   // when unread input counted last
+	unreadBy idle.Reason     // the limit that had passed then
+	replaced time.Duration   // when the policy last was, in this phase
+	renewed  time.Duration   // when the connection knows of that at the latest
 }
 
-// A grant says whether unread input counts as activity once more.
-type grant uint8
-
-const (
-	mayBeGranted grant = iota
-	isGranted
-	isUnclear
-)
-
-// delivered notes that what was read is answered. No wait to read that is over ends the
-// connection any more.
-func (l *ledger) delivered() { l.read.spent, l.read.surely = false, false }
-
 func newLedger(p idle.Policy, tick, now time.Duration) *ledger {
-	l := &ledger{tick: tick, born: now}
+	l := &ledger{tick: tick, born: now, in: now, out: now}
 	l.read.on = true
 	l.enter(p, now)
 	return l
 }
 
 func (l *ledger) enter(p idle.Policy, now time.Duration) {
+	l.read.enter(l.policy.MinReadRate, p.MinReadRate, now)
+	l.write.enter(l.policy.MinWriteRate, p.MinWriteRate, now)
 	l.policy = p
-	l.began, l.out, l.beat, l.excused = now, now, now, now
-	l.averted, l.replaced, l.beatBy, l.beatWaits, l.granted = 0, 0, 0, 0, mayBeGranted
-	l.read.restart(now, readsOf(p))
-	l.write.restart(now, p.MinWriteRate)
+	l.began, l.used, l.excused, l.averted, l.replaced, l.explicit = now, now, now, 0, 0, 0
+	l.beatsFrom(now)
+}
+
+// beatsFrom begins a heartbeat.
+func (l *ledger) beatsFrom(now time.Duration) {
+	l.beat = now
 	l.answered(now)
-	l.usedIn.reset(now)
-	out := l.usedOut
-	l.usedOut.reset(now)
-	if now <= out.until && out.expects != isUse { // a ping that is running may still write
-		l.usedOut.expects, l.usedOut.until = isEither, out.until
+}
+
+func (l *ledger) arrived(at time.Duration) {
+	l.in = at
+	l.answered(at)
+}
+
+// answered notes that no ping that was sent by then waits for an answer.
+func (l *ledger) answered(at time.Duration) {
+	if len(l.pings) == 0 || at >= l.pings[0] {
+		l.pings, l.stuck = nil, l.pinging
 	}
 }
 
-// readsOf is what limits all reads under p.
-func readsOf(p idle.Policy) idle.Rate {
-	if p.ReadTotal > 0 {
-		return idle.Rate{Grace: p.ReadTotal}
+// lastUse is when the connection was last used. If only Use counts since a SetPolicy, it was in use until then.
+func (l *ledger) lastUse() time.Duration {
+	if l.policy.ExplicitUse {
+		return max(l.used, l.explicit)
 	}
-	return p.MinReadRate
+	return max(l.used, l.in, l.out)
 }
 
-func (l *ledger) arrived(now time.Duration) {
-	l.granted = mayBeGranted
-	l.answered(now)
-	l.usedIn.moved(now)
+// lax is by how much the tick of something may be off.
+func (l *ledger) lax() time.Duration {
+	lax := 3*l.tick + l.stall
+	if l.wraps {
+		lax += l.tick
+	}
+	return lax
 }
 
-func (l *ledger) sent(now time.Duration) {
-	l.goesOut(now)
-	l.usedOut.moved(now)
+// countsUnread reports whether unread input would count now: once until the server reads. In the ticks
+// around that it isn't known.
+func (l *ledger) countsUnread(now time.Duration) (counts, known bool) {
+	read := max(l.in, l.began)
+	counts = l.unread == 0 || read > l.unread
+	known = l.unread == 0 || read > l.unread+l.lax() || read < l.unread-l.lax()
+	if n := len(l.pings); n > 0 && now <= l.pings[n-1]+l.lax() {
+		known = false // as it isn't whether it answers the ping
+	}
+	return counts, known
 }
 
-// goesOut notes any output. It takes a grant back unless there was output in the same tick before.
-func (l *ledger) goesOut(now time.Duration) {
-	if l.out = now; l.granted == isGranted {
-		l.granted = isUnclear
-	}
-}
-
-// findsUnread notes that input waits to be read. That counts as input, but not twice in a row. The
-// stamp of that may be a tick too early.
-func (l *ledger) findsUnread(now time.Duration) {
-	l.beatWaits = max(l.beatWaits, now)
-	l.read.later = max(l.read.later, 4*l.tick)
-	if l.granted != mayBeGranted {
-		return
-	}
-	if l.granted = isGranted; now-l.in <= 2*l.tick {
-		l.granted = isUnclear
-	}
-	l.answered(max(l.in, now-l.tick))
-	l.usedIn.unread(now, l.tick)
-	if r := readsOf(l.policy); r.Grace > 0 { // it may be let off
-		l.read.later = max(l.read.later, now+r.Grace-l.read.stale(r))
+// findsUnread notes that input waits to be read, when the limit by seems to have passed.
+func (l *ledger) findsUnread(by idle.Reason, now time.Duration) {
+	if counts, _ := l.countsUnread(now); counts {
+		l.unread, l.unreadBy = now, by
+		l.answered(now)
 	}
 }
 
-func (l *ledger) beatsOut(now time.Duration) {
-	l.goesOut(now)
-	l.usedOut.beats(now)
-}
-
-// fails notes that no ping was sent, so there is no answer to come.
-func (l *ledger) fails() { l.usedIn.expects = isUse }
-
-// begins notes that a ping begins, and ends that it is over.
-func (l *ledger) begins(now time.Duration) {
-	l.pings = append(l.pings, now)
-	if !l.policy.Heartbeat.CountsAsUse {
-		l.usedIn.expect(now, l.tick)
-		l.usedOut.expect(now, l.tick)
-		if now-l.idleKept <= 2*l.tick {
-			l.usedOut.doubt()
-		}
+// heard is when input arrived last. Unread input counts as if it had a tick before it was found.
+func (l *ledger) heard() (lo, hi time.Duration) {
+	if l.unread == 0 {
+		return l.in, l.in
 	}
+	return max(l.in, l.unread-l.tick), max(l.in, l.unread)
 }
 
-func (l *ledger) ends(now time.Duration) { l.usedOut.until = min(l.usedOut.until, now) }
-
-// answered notes that something has arrived.
-func (l *ledger) answered(now time.Duration) {
-	l.in = now
-	l.pings, l.stuck = nil, l.pinging
+// putOff returns by how much unread input puts off the limit r, which passes at the given time: surely, and
+// at most.
+func (l *ledger) putOff(r idle.Reason, at time.Duration) (least, most time.Duration) {
+	if l.unread == 0 || l.unread < at-l.lax() {
+		return 0, 0
+	}
+	if most = unreadTicks * l.tick; l.unreadBy == r && l.unread >= at {
+		least = most
+	}
+	return least, most
 }
 
-// kept begins anew the limit that r names, and no other.
+// kept restarts the limit that r names, and no other.
 func (l *ledger) kept(r idle.Reason, now time.Duration) {
-	l.excused, l.averted, l.granted = now, now, mayBeGranted
+	l.excused, l.averted = now, now
 	switch r {
 	case idle.ReasonIdle:
-		// The core cannot tell it from something sent, by which a write that
-		// waits is timed out later, and one that nobody told had ended seems
-		// to have ended now.
-		l.idleKept, l.writeKept = now, now
-		l.usedOut.doubt()
-		l.write.lax += now - l.out
+		l.used = now
 	case idle.ReasonRead:
 		l.read.rebegin(now)
 	case idle.ReasonWrite:
 		l.write.rebegin(now)
 	case idle.ReasonHeartbeat:
-		l.beat = now
-		l.pings, l.stuck = nil, l.pinging
+		l.beatsFrom(now)
 	case idle.ReasonPhase:
 		l.began = now
-	case idle.ReasonMinReadRate, idle.ReasonReadTotal:
-		l.read.forgive(l.policy.MinReadRate, now, l.in)
+	case idle.ReasonMinReadRate:
+		l.read.forgive(now)
 	case idle.ReasonMinWriteRate:
-		l.write.forgive(l.policy.MinWriteRate, now, l.out)
+		l.write.forgive(now)
 	}
 }
 
 // tells notes a call of OnDrain. If it is sure that MaxAge has asked for it, the grace counts from now.
 func (l *ledger) tells(now time.Duration, sure bool) {
-	l.toldUntil = now
+	l.until = now
 	if l.told = now; sure {
 		l.toldFor = l.policy
 	} else {
@@ -222,48 +196,37 @@ func (l *ledger) spans() (all []span) {
 		}
 		all = append(all, span{what, r, lo, max(hi, l.excused) + min(late, never-hi)})
 	}
-	exact := func(r idle.Reason, since, limit time.Duration) {
-		add(r, r.String(), since+limit, since+limit, l.late(limit))
-	}
-
+	inLo, inHi := l.heard()
 	if p.IdleTimeout > 0 {
-		lo, hi := l.idleSince()
-		add(idle.ReasonIdle, "idle", lo+p.IdleTimeout, hi+p.IdleTimeout, l.late(p.IdleTimeout))
+		lo, hi := max(l.lastUse(), inLo)+p.IdleTimeout, max(l.lastUse(), inHi)+p.IdleTimeout
+		if p.ExplicitUse {
+			at := max(l.used, l.explicit) + p.IdleTimeout
+			least, most := l.putOff(idle.ReasonIdle, at)
+			lo, hi = at+least, at+most
+		}
+		add(idle.ReasonIdle, "idle", lo, hi, l.late(p.IdleTimeout))
 	}
 	if p.ReadTimeout > 0 && l.read.on {
-		add(idle.ReasonRead, "read", max(l.in, l.read.since-l.read.silent.most)+p.ReadTimeout, max(l.in, l.read.since-l.read.silent.least)+p.ReadTimeout, l.late(p.ReadTimeout))
+		add(idle.ReasonRead, "read", max(inLo, l.read.since)+p.ReadTimeout, max(inHi, l.read.since)+p.ReadTimeout, l.late(p.ReadTimeout))
 	}
 	if p.PhaseTimeout > 0 {
-		exact(idle.ReasonPhase, l.began, p.PhaseTimeout)
+		at := l.began + p.PhaseTimeout
+		least, most := l.putOff(idle.ReasonPhase, at)
+		add(idle.ReasonPhase, "phase", at+least, at+most, l.late(p.PhaseTimeout))
 	}
 	if p.WriteTimeout > 0 && l.write.on {
-		since := max(l.out, l.write.since-l.write.silent.most)
-		latest := max(l.out, l.write.since-l.write.silent.least, l.writeKept)
-		add(idle.ReasonWrite, "write", since+p.WriteTimeout, latest+p.WriteTimeout, l.late(p.WriteTimeout))
+		at := max(l.out, l.write.since) + p.WriteTimeout
+		add(idle.ReasonWrite, "write", at, at, l.late(p.WriteTimeout))
 	}
-	// One tick more is for the fractions of a tick at which a wait began, and that
-	// the last byte buys.
-	rate := func(reason idle.Reason, w waits, r idle.Rate) {
-		if r.Grace == 0 {
-			return
-		}
-		more := l.tick + w.lax
-		late := l.late(r.Grace)
-		switch passed := w.served - w.paid(r) - r.Grace; {
-		case w.on:
-			at := w.stale(r)
-			add(reason, reason.String(), at-w.lax, max(at, w.since)+more+w.later, late)
-		case passed <= 0:
-		case !w.spent: // the owner works on what it has read
-		case w.surely && passed > 2*l.tick+w.lax && w.later == 0:
-			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more, late)
-		default: // it may be too little to tell
-			add(reason, reason.String(), w.ended-passed-w.lax, never, late)
-		}
+	if r := p.MinReadRate; r.Grace > 0 && l.read.on {
+		at := l.read.stale(r)
+		least, most := l.putOff(idle.ReasonMinReadRate, at)
+		add(idle.ReasonMinReadRate, "min_read_rate", at+least-l.read.lax, max(at, l.read.since, l.in)+most+l.read.later, l.late(r.Grace))
 	}
-	rate(idle.ReasonMinReadRate, l.read, p.MinReadRate)
-	rate(idle.ReasonReadTotal, l.read, idle.Rate{Grace: p.ReadTotal})
-	rate(idle.ReasonMinWriteRate, l.write, p.MinWriteRate)
+	if r := p.MinWriteRate; r.Grace > 0 && l.write.on {
+		at := l.write.stale(r)
+		add(idle.ReasonMinWriteRate, "min_write_rate", at-l.write.lax, max(at, l.write.since)+l.write.later, l.late(r.Grace))
+	}
 	l.addAge(add)
 	l.addBeat(add)
 	return all
@@ -282,7 +245,7 @@ func (l *ledger) addAge(add adder) {
 	switch {
 	case p.MaxAgeGrace == 0:
 		end(least, most, late)
-	case l.told < least-3*l.tick && l.toldUntil < least-3*l.tick: // it isn't called again while it runs
+	case l.told < least-3*l.tick && l.until < least-3*l.tick: // it isn't called again while it runs
 		add(0, "tell", least, most, late)
 	case l.told > most+late || l.toldFor.MaxAge >= p.MaxAge && l.toldFor.MaxAgeJitter >= p.MaxAgeJitter:
 		end(l.told+p.MaxAgeGrace, l.told+p.MaxAgeGrace, grace)
@@ -294,22 +257,20 @@ func (l *ledger) addAge(add adder) {
 
 func (l *ledger) addBeat(add adder) {
 	h := l.policy.Heartbeat
+	since, latest := l.heard()
+	since, latest = max(since, l.beat), max(latest, l.beat)
 	misses := time.Duration(max(h.Misses, 1))
 	late := l.late(h.Timeout) + l.tick // a miss ends nobody, and another limit that is averted comes first
 	switch {
 	case h.Interval == 0:
 	case h.Passive:
-		limit := misses*h.Interval + h.Timeout
-		hi := max(l.beat, l.beatBy) + limit
-		if l.beatWaits > 0 {
-			hi = max(hi, l.beatWaits+beatTicks*l.tick)
-		}
-		add(idle.ReasonHeartbeat, "heartbeat", l.beat+limit, hi, l.late(limit)+l.tick)
+		at := l.beat + misses*h.Interval + h.Timeout
+		least, most := l.putOff(idle.ReasonHeartbeat, at)
+		add(idle.ReasonHeartbeat, "heartbeat", at+least, at+most, l.late(misses*h.Interval, h.Timeout)+l.tick)
 	case l.stuck:
 		// While a ping blocks there is no other, but there are misses.
-		since := max(l.in, l.beat)
 		lo := since + h.Interval - h.Jitter
-		hi := max(lo+h.Jitter+l.late(h.Interval)+l.tick, l.excused) + misses*(h.Timeout+late) - late
+		hi := max(latest+h.Interval+l.late(h.Interval)+l.tick, l.excused) + misses*(h.Timeout+late) - late
 		least := lo + misses*h.Timeout
 		if l.replaced > 0 { // misses may have counted before, each after what was allowed then
 			least, lo = since, since
@@ -317,8 +278,7 @@ func (l *ledger) addBeat(add adder) {
 		add(idle.ReasonHeartbeat, "heartbeat", least, hi, late)
 		add(0, "ping", lo, never, 0)
 	case len(l.pings) == 0:
-		at := max(l.in, l.beat) + h.Interval
-		add(0, "ping", at-h.Jitter, max(at, l.beatBy+h.Interval), l.late(h.Interval))
+		add(0, "ping", since+h.Interval-h.Jitter, latest+h.Interval, l.late(h.Interval))
 	default:
 		// Each ping may be late, and the next counts from it.
 		first, last := l.pings[0], l.pings[len(l.pings)-1]

@@ -12,11 +12,11 @@ const never time.Duration = math.MaxInt64
 
 // What the documentation of package idle promises, in numbers.
 const (
-	slackShare = 8 // "at most 1⅛ ticks later"
-	stallTicks = 10
-	graceTicks = 5    // "if the tracker finds that it runs ten ticks late, nothing times out for another five"
-	beatTicks  = 5    // "A passive Heartbeat waits five ticks for it"
-	keptEnds   = 1024 // Tracker.RecentEnds
+	slackShare  = 8 // "at most 1⅛ ticks later"
+	stallTicks  = 10
+	graceTicks  = 5    // "if the tracker finds that it runs ten ticks late, nothing times out for another five"
+	unreadTicks = 5    // "PhaseTimeout, MinReadRate and a passive Heartbeat it puts off by five ticks"
+	keptEnds    = 1024 // Tracker.RecentEnds
 
 	minTick, maxTick = time.Millisecond, 10 * time.Second // Options.Tick
 	maxTicks         = 1 << 28                            // of a limit; see Policy
@@ -38,7 +38,7 @@ func slackOf(tick time.Duration) time.Duration { return tick / slackShare }
 // other phases.
 func durations(p *idle.Policy) []*time.Duration {
 	return []*time.Duration{
-		&p.IdleTimeout, &p.ReadTimeout, &p.ReadTotal, &p.WriteTimeout, &p.PhaseTimeout,
+		&p.IdleTimeout, &p.ReadTimeout, &p.WriteTimeout, &p.PhaseTimeout,
 		&p.Heartbeat.Interval, &p.Heartbeat.Timeout, &p.MinReadRate.Grace, &p.MinWriteRate.Grace,
 	}
 }

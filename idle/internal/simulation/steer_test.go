@@ -86,43 +86,12 @@ func (l *ledger) follow(p idle.Policy, now, by time.Duration) {
 	was := l.policy
 	l.policy, l.replaced, l.renewed = p, now, max(l.renewed, by)
 	l.excused = max(l.excused, by)
-	l.read.follow(readsOf(was), readsOf(p), now, by)
-	l.write.follow(was.MinWriteRate, p.MinWriteRate, now, by)
+	l.read.follow(was.MinReadRate, p.MinReadRate, now)
+	l.write.follow(was.MinWriteRate, p.MinWriteRate, now)
+	if p.ExplicitUse && !was.ExplicitUse {
+		l.explicit = now
+	}
 	if b, had := p.Heartbeat, was.Heartbeat; b.Interval > 0 && (had.Interval == 0 || had.Passive != b.Passive) {
-		l.beat, l.beatBy = now, by
-		l.pings, l.stuck = nil, l.pinging
-	}
-}
-
-// follow begins the account of waits if the policy before had none of this kind.
-func (w *waits) follow(was, r idle.Rate, now, by time.Duration) {
-	if was.BytesPerSecond > 0 && r.BytesPerSecond > 0 {
-		w.bought, w.bytes = w.paid(was), 0
-	}
-	w.was, w.rate, w.renewed = was, r, by
-	if r.Grace > 0 && (was.Grace == 0 || (was.BytesPerSecond == 0) != (r.BytesPerSecond == 0)) {
-		w.count(now, by)
-	}
-}
-
-// count begins the account now, or by the given time at the latest.
-func (w *waits) count(now, by time.Duration) {
-	w.owed, w.served, w.bytes, w.bought, w.spent, w.surely = now, 0, 0, 0, false, false
-	w.anew, w.later = by, max(w.later, by-now)
-}
-
-// pays notes that n bytes have moved.
-func (w *waits) pays(n int, now time.Duration) {
-	price := func(r idle.Rate) time.Duration {
-		return time.Duration(n) * time.Second / time.Duration(max(r.BytesPerSecond, 1))
-	}
-	switch is, was := price(w.rate), price(w.was); {
-	case w.rate.BytesPerSecond == 0 || now > w.renewed:
-		w.bytes += n
-	case now <= w.anew: // they may not count
-		w.later += is
-	default: // at either price
-		w.bought += min(is, was)
-		w.later += max(is, was) - min(is, was)
+		l.beatsFrom(now)
 	}
 }

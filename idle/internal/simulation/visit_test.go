@@ -223,9 +223,8 @@ func (w *world) checkInfo(l *life, i *idle.Info) {
 			w.errorf("at %v: %s of %+v is %v to %v: %v", now, what, *i, now-since2, now-since, l)
 		}
 	}
-	used, usedLast := g.idleSince()
 	is("age", i.Age, l.trackedAt, l.trackedAt)
-	is("time since use", i.Idle, used, usedLast)
+	is("time since use", i.Idle, g.lastUse(), g.lastUse())
 	if now <= g.renewed || w.drain != nil && now <= w.drain.given { // it may have to follow yet, or have no turn
 		return
 	}
@@ -248,7 +247,7 @@ func (l *life) isUnread() bool { return l.kernelIn > 0 && l.kernelIn >= l.ledger
 // checkForecast holds what was forecast of l against how it ends now; w.mu is held.
 func (l *life) checkForecast(r idle.Reason, now time.Duration) {
 	w, f := l.world, l.forecast
-	if f == nil || f.moves != l.moved || w.stalls {
+	if f == nil || f.moves != l.moved || w.stalls || f.ends < f.at || l.slot.home.blocked(f.at-stallTicks*w.tick) > 0 { // what is overdue was held up
 		return
 	}
 	w.foretold++

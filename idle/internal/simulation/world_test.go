@@ -130,11 +130,12 @@ func (w *world) passedBy(due time.Duration, grace int) time.Duration {
 // MaxAge with its grace, pass in several steps, each of which may be held up.
 func (l *life) heldUp(s span) (d time.Duration) {
 	w, g := l.world, l.ledger
-	if !w.bursts || s.reason == 0 || s.reason == idle.ReasonHeartbeat || s.reason == idle.ReasonMaxAge || g.averted > 0 || g.replaced > 0 {
+	if !w.bursts || s.reason == 0 || s.reason == idle.ReasonHeartbeat || s.reason == idle.ReasonMaxAge || g.averted > 0 || g.replaced > 0 ||
+		l.slot.home.blocked(s.hi-horizon*w.tick) > 0 {
 		return l.held(s.hi)
 	}
 	unclear := time.Duration(0) // an activity just before a stall may have been in it
-	for _, from := range []time.Duration{l.trackedAt, g.born, g.told, g.began, g.in, g.out, g.beat, g.read.since, g.write.since, g.usedIn.lo, g.usedOut.lo} {
+	for _, from := range []time.Duration{l.trackedAt, g.born, g.told, g.began, g.in, g.out, g.beat, g.read.since, g.write.since, g.used} {
 		for _, s := range w.stood {
 			if s.at >= from-w.tick && s.at <= from+2*w.tick {
 				unclear = max(unclear, s.took)
@@ -147,7 +148,7 @@ func (l *life) heldUp(s span) (d time.Duration) {
 			d = max(d, w.passedBy(s.hi+unclear-n*w.tick, grace)-s.hi)
 		}
 	}
-	return d + l.slot.home.blocked(s.hi-horizon*w.tick)
+	return d
 }
 
 // stands notes that something stands still from now on; w.mu is held.
@@ -223,7 +224,6 @@ func newWorld(t *testing.T, seed int64, lie func(idle.Policy) idle.Policy) *worl
 	opts := &idle.Options{
 		Tick: w.tick, Shards: 1 + w.rng.IntN(3), ReapDelay: reapDelay,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		OnPass: func(time.Duration) { w.stall() },
 		Budget: visitTakes,
 		Label:  w.label,
 	}
@@ -392,15 +392,12 @@ func (w *world) anyPolicy() idle.Policy {
 		IdleTimeout: maybe(100), ReadTimeout: maybe(80), WriteTimeout: maybe(60),
 		MinReadRate: rate(), MinWriteRate: rate(),
 	}
-	if p.MinReadRate == (idle.Rate{}) && w.rng.IntN(4) == 0 {
-		p.ReadTotal = some(100)
-	}
 	if w.rng.IntN(2) == 0 {
 		p.MaxAge, p.MaxAgeJitter, p.MaxAgeGrace = w.age.MaxAge, w.age.MaxAgeJitter, w.age.MaxAgeGrace
 	}
 	switch w.rng.IntN(5) {
 	case 0:
-		p.Heartbeat = idle.Heartbeat{Interval: some(80), Timeout: some(30), Misses: w.rng.IntN(4), CountsAsUse: w.rng.IntN(4) == 0}
+		p.Heartbeat = idle.Heartbeat{Interval: some(80), Timeout: some(30), Misses: w.rng.IntN(4)}
 		if w.rng.IntN(2) == 0 {
 			p.Heartbeat.Jitter = w.tick + time.Duration(w.rng.Int64N(int64(p.Heartbeat.Interval-w.tick)))
 		}
@@ -412,6 +409,9 @@ func (w *world) anyPolicy() idle.Policy {
 	}
 	if p == (idle.Policy{}) {
 		p.IdleTimeout = some(50)
+	}
+	if p.ExplicitUse = w.rng.IntN(2) == 0; !p.ExplicitUse && p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive {
+		p.IdleTimeout = min(p.IdleTimeout, p.Heartbeat.Interval)
 	}
 	return p
 }

@@ -191,7 +191,7 @@ var pages = httplimits.Timeouts{
 
 // login and lines are the policies of serveLines and serveGnet, before and after the first line.
 var (
-	login = idle.Policy{Name: "login", ReadTotal: limit}
+	login = idle.Policy{Name: "login", PhaseTimeout: limit}
 	lines = idle.Policy{
 		Name: "lines", IdleTimeout: 2 * limit, WriteTimeout: limit,
 		MinReadRate: idle.Rate{BytesPerSecond: 1000, Grace: limit}, MinWriteRate: idle.Rate{BytesPerSecond: 1e6, Grace: limit},

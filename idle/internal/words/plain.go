@@ -5,10 +5,19 @@
 // are slower. docs/correctness.md says what that is for.
 package words
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 type (
 	Uint32         = atomic.Uint32
-	Uint64         = atomic.Uint64
+	Int64          = atomic.Int64
 	Pointer[T any] = atomic.Pointer[T]
 )
+
+// SetUint32 stores v in a word that nobody else can see yet.
+func SetUint32(w *Uint32, v uint32) { *(*uint32)(unsafe.Pointer(w)) = v }
+
+// SetPointer stores v in a word that nobody else can see yet.
+func SetPointer[T any](w *Pointer[T], v *T) { *(**T)(unsafe.Pointer(w)) = v }

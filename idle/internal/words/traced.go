@@ -170,35 +170,27 @@ func (u *Uint32) Add(d uint32) (v uint32) {
 	return v
 }
 
-// A Uint64 is an atomic.Uint64 that can be watched.
-type Uint64 struct{ v atomic.Uint64 }
+// An Int64 is an atomic.Int64 that can be watched.
+type Int64 struct{ v atomic.Int64 }
 
-func (u *Uint64) Load() (v uint64) {
-	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
-		v = u.v.Load()
-		return v, v, false
+func (i *Int64) Load() (v int64) {
+	access(unsafe.Pointer(i), func() (was, is uint64, wrote bool) {
+		v = i.v.Load()
+		return uint64(v), uint64(v), false
 	})
 	return v
 }
 
-func (u *Uint64) Store(v uint64) {
-	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) { return u.v.Swap(v), v, true })
+func (i *Int64) Store(v int64) {
+	access(unsafe.Pointer(i), func() (was, is uint64, wrote bool) { return uint64(i.v.Swap(v)), uint64(v), true })
 }
 
-func (u *Uint64) Add(d uint64) (v uint64) {
-	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
-		v = u.v.Add(d)
-		return v - d, v, true
-	})
-	return v
-}
-
-func (u *Uint64) CompareAndSwap(old, new uint64) (swapped bool) {
-	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
-		if swapped = u.v.CompareAndSwap(old, new); swapped {
-			return old, new, true
+func (i *Int64) CompareAndSwap(old, new int64) (swapped bool) {
+	access(unsafe.Pointer(i), func() (was, is uint64, wrote bool) {
+		if swapped = i.v.CompareAndSwap(old, new); swapped {
+			return uint64(old), uint64(new), true
 		}
-		v := u.v.Load()
+		v := uint64(i.v.Load())
 		return v, v, false
 	})
 	return swapped
@@ -233,3 +225,8 @@ func (p *Pointer[T]) CompareAndSwap(old, new *T) (swapped bool) {
 }
 
 func address[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
+
+// SetUint32 and SetPointer are plain stores without the tag.
+func SetUint32(w *Uint32, v uint32) { w.Store(v) }
+
+func SetPointer[T any](w *Pointer[T], v *T) { w.Store(v) }
