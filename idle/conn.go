@@ -278,8 +278,8 @@ func (c *Conn) await(f *flow, d *direction) {
 			}
 		}
 		if f.at.CompareAndSwap(was, now|waiting) {
-			had := d.rate
-			if d = c.direction(f); had == 0 && d.rate > 0 { // SetPolicy came before the wait, and the pause isn't paid for
+			paid := d.rate > 0
+			if d = c.direction(f); !paid && d.rate > 0 { // SetPolicy came before the wait, and the pause isn't paid for
 				c.letOff(f)
 			}
 			c.shard.hasten(c, stamp.Bits()+d.soonest)

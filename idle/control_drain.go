@@ -56,7 +56,6 @@ type Draining struct {
 	force    int64        // the tick at which all are ended, or 0
 	shards   int64        // how many there were at the beginning
 	counted  atomic.Int64 // how many of them have begun to count their connections
-	over     atomic.Bool
 	done     chan struct{}
 	once     sync.Once
 }
@@ -146,7 +145,6 @@ func (d *Draining) Cancel() { d.finish() }
 // finish ends d. It takes no lock.
 func (d *Draining) finish() {
 	d.once.Do(func() {
-		d.over.Store(true)
 		d.tracker.draining.CompareAndSwap(d, nil)
 		close(d.done)
 	})
@@ -158,12 +156,17 @@ func (d *Draining) finish() {
 // connection has to be compared with another one. The shard's lock guards them.
 type turns struct {
 	of    *Draining
-	turn  []int64 // for each of connSet.all: the tick of its turn; 0 if it isn't counted yet; ^g if it was, in group g
-	again []int64 // and the tick at which it is looked at again, because it was in use
-	in    []int64 // how many are in each group
-	all   int64   // that were counted
-	shard int64   // the number of the shard, so that turns of shards alternate
-	given bool    // all were; in[g] is now how many have their turns before the next one of group g
+	each  []oneTurn // of connSet.all
+	in    []int64   // how many are in each group
+	all   int64     // that were counted
+	shard int64     // the number of the shard, so that turns of shards alternate
+	given bool      // all were; in[g] is now how many have their turns before the next one of group g
+}
+
+// A oneTurn is the turn of one connection.
+type oneTurn struct {
+	turn  int64 // its tick; 0 if the connection isn't counted yet; ^g if it was, in group g
+	again int64 // the tick at which the connection is looked at again, because it was in use
 }
 
 // Connections are in the same group if they have been idle for about the same time: for the same
@@ -185,28 +188,30 @@ func groupOf(ticks int64) int {
 func (s *Shard) takeTurns(d *Draining, some []*Conn) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if d.over.Load() {
+	if s.tracker.draining.Load() != d {
 		return
 	}
 	q := s.turnsOf(d)
 	if q == nil {
 		q = &turns{
-			of: d, turn: make([]int64, len(s.conns.all)), again: make([]int64, len(s.conns.all)), in: make([]int64, idleGroups), shard: d.counted.Add(1) - 1,
+			of: d, each: make([]oneTurn, len(s.conns.all)), in: make([]int64, idleGroups), shard: d.counted.Add(1) - 1,
 		}
 		s.turns = q
 	}
 	m := clock.Moment{Now: s.clock.Recent()}
 	for _, c := range some {
-		i := c.index
+		if !s.conns.has(c) { // it has ended
+			continue
+		}
+		turn := &q.each[c.index].turn
 		switch {
-		case !s.conns.has(c): // it has ended
-		case !q.given && q.turn[i] == 0:
+		case !q.given && *turn == 0:
 			g := groupOf(m.Now - m.Tick(c.lastUse()))
-			q.turn[i] = ^int64(g)
+			*turn = ^int64(g)
 			q.in[g]++
 			q.all++
-		case q.given && q.turn[i] <= 0:
-			q.turn[i] = q.next(c, q.turn[i], m)
+		case q.given && *turn <= 0:
+			*turn = q.next(c, *turn, m)
 			switch {
 			case c.timer.Pending():
 				if at := s.next(c, m).at; int32(c.placed.Load().Bits()-uint32(at)) > 0 {
@@ -262,21 +267,21 @@ func (s *Shard) turnsOf(d *Draining) *turns {
 // lock must be held.
 func (s *Shard) addTurn(c *Conn) {
 	q, turn := s.turns, int64(0)
-	if q.of.over.Load() {
+	if s.tracker.draining.Load() != q.of {
 		s.turns = nil
 		return
 	}
 	if q.given {
 		turn = q.next(c, 0, clock.Moment{Now: s.clock.Recent()})
 	}
-	q.turn, q.again = append(q.turn, turn), append(q.again, 0)
+	q.each = append(q.each, oneTurn{turn: turn})
 }
 
 // remove does what connSet.remove does.
 func (q *turns) remove(i int) {
-	last := len(q.turn) - 1
-	q.turn[i], q.again[i] = q.turn[last], q.again[last]
-	q.turn, q.again = q.turn[:last], q.again[:last]
+	last := len(q.each) - 1
+	q.each[i] = q.each[last]
+	q.each = q.each[:last]
 }
 
 // turnOf returns what a drain does to c, if there is one. The lock must be held.
@@ -286,7 +291,8 @@ func (s *Shard) turnOf(c *Conn) (of turn) {
 	if q == nil || !s.conns.has(c) {
 		return of
 	}
-	of = turn{at: q.turn[c.index], again: q.again[c.index], grace: d.grace, force: d.force}
+	at := q.each[c.index]
+	of = turn{at: at.turn, again: at.again, grace: d.grace, force: d.force}
 	if of.at <= 0 {
 		of.at = never
 	}
@@ -321,7 +327,7 @@ func (s *Shard) depart(c *Conn, v decision) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if q := s.turnsOf(s.tracker.draining.Load()); q != nil && s.conns.has(c) {
-		q.again[c.index] = v.Now + busyTicks
+		q.each[c.index].again = v.Now + busyTicks
 	}
 	return true
 }

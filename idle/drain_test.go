@@ -53,16 +53,6 @@ func (r *rig) mustDrain(d Drain) *Draining {
 	return o
 }
 
-// isDone reports whether d is done.
-func (d *Draining) isDone() bool {
-	select {
-	case <-d.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // await waits until o is done, and callbacks have been called.
 func (r *rig) await(o *Draining) {
 	<-o.Done()
@@ -73,7 +63,7 @@ func (r *rig) await(o *Draining) {
 func (r *rig) finishesIn(o *Draining, d time.Duration) {
 	r.Helper()
 	r.wait(d)
-	if !o.isDone() {
+	if !isClosed(o.done) {
 		r.Fatalf("not done after %v: %d left, %+v", d, o.Left(), r.Stats())
 	}
 }
@@ -327,7 +317,7 @@ func TestDrainIsCancelled(t *testing.T) {
 		o := r.mustDrain(Drain{Duration: 10 * time.Second, CloseDelay: time.Second, ForceAfter: time.Hour})
 		r.wait(5 * time.Second)
 		o.Cancel()
-		if !o.isDone() || r.Draining() != nil {
+		if !isClosed(o.done) || r.Draining() != nil {
 			t.Error("a drain that was cancelled isn't done")
 		}
 		left := r.Stats().Live
@@ -352,7 +342,7 @@ func TestDrainTakesThePlaceOfAnother(t *testing.T) {
 		first := r.mustDrain(Drain{Duration: 10 * time.Second, CloseDelay: time.Hour})
 		r.wait(5 * time.Second)
 		second := r.mustDrain(Drain{Duration: time.Minute, CloseDelay: time.Second})
-		if !first.isDone() || second.isDone() || r.Draining() != second {
+		if !isClosed(first.done) || isClosed(second.done) || r.Draining() != second {
 			t.Error("the first drain isn't done, or the second one is")
 		}
 		first.Cancel() // has no effect
@@ -414,7 +404,7 @@ func TestDrainEndsWithTheTracker(t *testing.T) {
 // TestDrainDoneWhenAllHaveGone has all leave as soon as they are told, all but one, or nobody to tell.
 func TestDrainDoneWhenAllHaveGone(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		if o := r.mustDrain(Drain{Duration: time.Hour}); !o.isDone() {
+		if o := r.mustDrain(Drain{Duration: time.Hour}); !isClosed(o.done) {
 			t.Error("a drain without connections isn't done")
 		}
 		for stay := range 2 {
@@ -423,7 +413,7 @@ func TestDrainDoneWhenAllHaveGone(t *testing.T) {
 			}
 			o := r.mustDrain(Drain{CloseDelay: time.Hour})
 			r.wait(2 * time.Second)
-			if o.Left() != stay || o.isDone() != (stay == 0) {
+			if o.Left() != stay || isClosed(o.done) != (stay == 0) {
 				t.Errorf("%d are left, want %d", o.Left(), stay)
 			}
 			o.Cancel()
@@ -579,7 +569,7 @@ func TestDrainBesideABlockedLoop(t *testing.T) {
 						r.Fatalf("%d of 100 on a healthy shard has not ended: %v", i, p.expired)
 					}
 				}
-				if o.Left() != 1 || o.isDone() {
+				if o.Left() != 1 || isClosed(o.done) {
 					r.Errorf("%d are left", o.Left())
 				}
 				o.Cancel()
@@ -600,7 +590,7 @@ func TestDrainCancelledBesideABlockedLoop(t *testing.T) {
 		o.Cancel()
 		resume()
 		r.wait(time.Hour)
-		if g.told != 1 || g.err != nil || !o.isDone() {
+		if g.told != 1 || g.err != nil || !isClosed(o.done) {
 			r.Errorf("told %d times, ended by %v", g.told, g.err)
 		}
 		r.finishesIn(r.mustDrain(Drain{}), r.late())

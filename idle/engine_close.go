@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Close ends the driver and the tracking of all connections on the tracker's own shards. It
-// returns the owners of the live connections. These are still open, and the caller has to close
-// them. A [Conn.End] that has begun is carried out first. Connections that have timed out or were ended but aren't closed yet are reaped.
-// Connections of event loops no longer time out; end their tracking with [Shard.Close].
+// Close ends the driver and the tracking of all connections on the tracker's own shards. It returns
+// the owners of the live connections. These are still open, and the caller has to close them. A
+// [Conn.End] that has begun is carried out first. Connections that have timed out or were ended but
+// aren't closed yet are reaped. Connections of event loops no longer time out; end their tracking with
+// [Shard.Close].
 //
 // Close waits for running callbacks for Options.ReapDelay at most. If some are still running
 // then, it returns an error that says how many, but the tracker is closed all the same, and

@@ -72,7 +72,7 @@ func (m *mailbox) close(ends bool) (left []task) {
 	return left
 }
 
-// do runs a function in a pass of s, where connections may be told to finish and ended. It returns
+// do runs a function in a pass of s, where connections may be ended. It returns
 // false if s is closed. Any goroutine may call it.
 func (s *Shard) do(run func()) bool { return s.mailTask(task{run: run}) }
 
@@ -85,11 +85,11 @@ func (s *Shard) mailTask(t task) bool {
 	return true
 }
 
-// force ends c in the next pass, busy or not. It returns false if s is closed, and then c has been
+// shed ends c in the next pass, busy or not. It returns false if s is closed, and then c has been
 // handed back, or is about to be.
-func (s *Shard) force(c *Conn, reason Reason, cause string) bool {
+func (s *Shard) shed(c *Conn, cause string) bool {
 	return s.mailTask(task{ends: true, run: func() {
-		s.dismiss(c, dismissal{reason: reason, cause: cause, forced: true})
+		s.dismiss(c, dismissal{reason: ReasonShed, cause: cause, forced: true})
 	}})
 }
 
@@ -181,6 +181,6 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 // has one on a connection that isn't live.
 func (c *Conn) End(cause string) {
 	if c.state.move(live, dismissed, 0) {
-		c.shard.force(c, ReasonShed, cause)
+		c.shard.shed(c, cause)
 	}
 }

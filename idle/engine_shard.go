@@ -232,9 +232,8 @@ func (s *Shard) isClosed() bool {
 }
 
 // part counts the end of a connection and reports it, without a lock. The owner's callback comes
-// later, so that it finds its connection counted. The connection's place is free before that, so
-// that there is room for another one when Stats.Live says so. What Live is made of is counted
-// last, so that all other counts include the connection by then.
+// later, so that it finds its connection counted. What Stats.Live is made of is counted
+// last. So when Live says that there is room for another one, all other counts include this one.
 func (s *Shard) part(c *Conn, p *endRecord) {
 	if !p.stays {
 		s.counts.part(p, s.clock)

@@ -47,7 +47,7 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
 		entered := int64(c.limits().soonest)
 		snap := c.snapshot(clock.Moment{Now: entered})
-		for _, tick := range []int64{snap.began, snap.used, snap.beat, snap.pinged, tr.clock.TickAt(snap.in.at)} {
+		for _, tick := range []int64{snap.began, snap.used, snap.beat, snap.pinged, snap.in.at / int64(tr.clock.Tick)} {
 			if tick < entered {
 				bad++
 			}

@@ -238,3 +238,13 @@ func hooksOf(o any) *Hooks {
 	}
 	return h
 }
+
+// isClosed reports whether done is closed.
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}

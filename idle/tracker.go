@@ -113,9 +113,10 @@ func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 // NewShard makes a shard for an event loop. It has no locks. Its methods and those of its
 // connections must be called on the loop, and its [Hooks] are called there.
 //
-// When something is due, execute is called on a goroutine of its own. It must make the loop call pass once, soon,
-// and must not call pass itself. It may block while the loop does, and may be running until Close of the tracker has returned. At most one pass is pending at a time. If
-// execute fails, it is called again at the next tick. A pass takes no longer than Options.Budget; callbacks that take
+// When something is due, execute is called on a goroutine of its own. It must make the loop call pass
+// once, soon, and must not call pass itself. It may block while the loop does, and may be running
+// until Close of the tracker has returned. At most one pass is pending at a time. If execute fails, it
+// is called again at the next tick. A pass takes no longer than Options.Budget; callbacks that take
 // longer are the exception. Options.Shards doesn't include shards of loops.
 //
 // NewShard fails with [ErrClosed] if the tracker is closed, and panics if execute

@@ -177,8 +177,7 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
-// No key is remembered for long: neither that of a limiter that is full, nor that of a
-// connection that has left.
+// A key is forgotten when its limiter is full again, and when its last connection has left.
 func TestKeysAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, Limits{NewPerKey: Quota{PerSecond: 1}})

@@ -76,8 +76,8 @@ func (h *Handler) connections(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, answered)
 }
 
-// nameOf returns the name of the setting by which connections of a phase end for r, or that of the
-// reason if it's no limit. It is empty if r is 0.
+// nameOf returns the name of the setting by which connections of a phase end for r. If r is no limit, it
+// returns the name of the reason. It is empty if r is 0.
 func nameOf(t *idle.Tracker, phase string, r idle.Reason) string {
 	if setting := t.Setting(phase, r); r == 0 || setting != "" {
 		return setting

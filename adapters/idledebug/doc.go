@@ -28,8 +28,8 @@
 // Nothing runs while no browser shows the page. While some do, there is at most one census per
 // second for each tracker ([idle.Tracker.Visit]), and its counts and ends are copied at most
 // four times a second, however many browsers there are. A census runs in the passes of the
-// tracker, in small steps. If it isn't finished after a second, for example because an event loop is
-// blocked, it goes on, and the page shows the one before and says so.
+// tracker, in small steps. It may take longer than a second, for example because an event loop is
+// blocked. Then the page shows the previous census, and says so.
 //
 // New makes the trackers record their last ends ([idle.Tracker.RecentEnds]), until they are
 // closed. Each connection that ends then fills in a record, which costs far

@@ -56,7 +56,7 @@ type counts struct {
 	BacklogAge seconds `json:"backlog_age"`
 }
 
-// quantiles are those of a histogram.
+// quantiles holds some quantiles of a histogram.
 type quantiles struct {
 	Count uint64  `json:"count"`
 	P50   seconds `json:"p50"`
@@ -179,8 +179,8 @@ func endedBy(t *idle.Tracker, st idle.Stats) map[string]uint64 {
 }
 
 // phasesOf returns the phases in which connections are or have ended, by name, the initial one
-// first. The initial one is also there if it has a name. Without a name and without connections,
-// it's that of an adapter such as idlehttp, which doesn't use it. c may be nil.
+// first. The initial one is also there if it has a name. An initial phase without a name and without
+// connections is left out: adapters such as idlehttp don't use it. c may be nil.
 func phasesOf(t *idle.Tracker, st idle.Stats, c *census.Census) []phase {
 	initial := t.Policy()
 	all := map[string]*phase{}
@@ -217,8 +217,8 @@ func phasesOf(t *idle.Tracker, st idle.Stats, c *census.Census) []phase {
 	return phases
 }
 
-// limitsOf returns the fields of a policy that are set, except its name. Those of a struct in it have
-// names such as Heartbeat.Interval.
+// limitsOf returns the fields of a policy that are set, except its name. The fields of a struct in it
+// have names such as Heartbeat.Interval.
 func limitsOf(prefix string, policy reflect.Value) []limit {
 	set := []limit{}
 	for i := range policy.NumField() {

@@ -212,8 +212,8 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// What begins while the reader does not wait has its state begin anew: a request, the wait after
-// it if it was answered at once, and a header after another one.
+// A state begins anew even if it begins while the reader does not wait: that of a request, of the
+// wait after a request that was answered at once, and of a header after another one.
 func TestStatesBeginAnew(t *testing.T) {
 	header := bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 1, []byte("\x82"))
 	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {

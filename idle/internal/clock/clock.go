@@ -101,9 +101,6 @@ func (k *Clock) Elapsed() time.Duration {
 // Now returns the current tick, from the real clock.
 func (k *Clock) Now() int64 { return int64(k.Elapsed() / k.Tick) }
 
-// TickAt returns the tick of an instant, in ns of the clock.
-func (k *Clock) TickAt(ns int64) int64 { return ns / int64(k.Tick) }
-
 // Start returns the instant at which the tick of a stamp began, in ns of the clock. The stamp must be at most 2³¹ ticks old.
 func (k *Clock) Start(s Stamp) int64 {
 	last := k.last.Load()
