@@ -49,7 +49,6 @@ func (p *panicker) Ping() error                  { p.call("Ping"); return nil }
 func (p *panicker) OnTimeout(*TimeoutError) bool { p.call("OnTimeout"); return false }
 func (p *panicker) Examine() SocketState         { p.call("Probe"); return SocketState{} }
 func (p *panicker) OnDrain()                     { p.call("OnDrain") }
-func (p *panicker) Reap()                        { p.call("Reap") }
 
 // TestPanicsAreReportedAndHarmless has all callbacks called, and another peer
 // live a normal life beside.
@@ -59,7 +58,7 @@ func TestPanicsAreReportedAndHarmless(t *testing.T) {
 		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour},
 	}
 	first := []string{"Ping", "OnDrain", "Probe", "OnTimeout"}
-	all := append(first, "Expire", "Reap")
+	all := append(first, "Expire")
 	for _, in := range slices.Compact(slices.Sorted(slices.Values(all))) {
 		t.Run(in, func(t *testing.T) {
 			log := &capture{}
@@ -92,75 +91,6 @@ func TestPanicsAreReportedAndHarmless(t *testing.T) {
 	}
 }
 
-// A reaper is closed a while after it has timed out.
-type reaper struct {
-	peer
-	reaped []time.Time
-}
-
-func (p *reaper) Reap() { p.reaped = append(p.reaped, time.Now()) }
-
-// TestReapAfterLinger uses lingers that reach into all levels of the wheel.
-func TestReapAfterLinger(t *testing.T) {
-	for _, linger := range []time.Duration{30 * time.Millisecond, time.Second, time.Minute, time.Hour} {
-		onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: linger}, func(r *rig) {
-			for range 5 {
-				p := &reaper{}
-				r.track(&p.Conn, p)
-				r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
-				r.wait(linger + 3*r.late())
-				if len(p.reaped) != 1 {
-					r.Fatalf("reaped %d times", len(p.reaped))
-				}
-				if after := p.reaped[0].Sub(p.at); after < linger || after > linger+r.late() {
-					r.Errorf("reaped after %v, want %v", after, linger)
-				}
-				if p.Stop() {
-					r.Error("it was live")
-				}
-				r.wait(odd)
-			}
-		})
-	}
-}
-
-func TestNoReapAfterClose(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := &reaper{}
-		r.track(&p.Conn, p)
-		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
-		r.do(func() {
-			if p.Live() || p.Stop() {
-				r.Error("it was live")
-			}
-		})
-		r.wait(time.Minute)
-		if len(p.reaped) > 0 {
-			r.Error("reaped after Close")
-		}
-	})
-}
-
-// TestReapsThatBlock has many calls of Reap that don't return for long. No other one waits for
-// them.
-func TestReapsThatBlock(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		release := make(chan struct{})
-		for range 100 {
-			p := &slowReaper{release: release}
-			r.track(&p.Conn, p)
-		}
-		r.wait(500 * time.Millisecond)
-		p := &reaper{}
-		r.track(&p.Conn, p)
-		r.wait(time.Minute)
-		if len(p.reaped) != 1 {
-			r.Errorf("reaped at %v", p.reaped)
-		}
-		close(release)
-	})
-}
-
 // inPass has stop be called in the pass that checks c, after that. One
 // processor has the goroutines that the pass starts wait until it's over.
 func (r *rig) inPass(c *Conn, stop func()) {
@@ -173,28 +103,6 @@ func (r *rig) inPass(c *Conn, stop func()) {
 type pingedStaller struct{ staller }
 
 func (*pingedStaller) Ping() error { return nil }
-
-// TestNoReapAfterStop stops a connection in the pass that has it reaped.
-func TestNoReapAfterStop(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
-		p, stopped := &reaper{}, false
-		r.track(&p.Conn, p)
-		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
-		r.inPass(&p.Conn, func() { stopped = time.Since(p.at) >= r.opts.ReapDelay && p.Ending() && !p.Stop() })
-		r.wait(time.Minute)
-		if !stopped || len(p.reaped) > 0 {
-			r.Errorf("stopped: %v, reaped at %v", stopped, p.reaped)
-		}
-	})
-}
-
-type slowReaper struct {
-	peer
-	release chan struct{}
-}
-
-func (p *slowReaper) Reap() { <-p.release }
 
 // TestNoCallbackBeginsAfterClose closes a connection in the pass that has found out that it is to be pinged, or asked,
 // or drained.
@@ -223,18 +131,12 @@ func TestNoCallbackBeginsAfterClose(t *testing.T) {
 }
 
 // A quitter ends the goroutine of a callback, as a failing test in it does.
-type quitter struct {
-	peer
-	reaped int
-}
+type quitter struct{ peer }
 
-func (p *quitter) Reap() {
-	p.reaped++
-	runtime.Goexit()
-}
+func (*quitter) OnEnd(*TimeoutError) { runtime.Goexit() }
 
-// TestGoexitInReap ends the goroutines of Reap.
-func TestGoexitInReap(t *testing.T) {
+// TestGoexitInOnEnd ends the goroutines of OnEnd. Expire follows all the same.
+func TestGoexitInOnEnd(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		all := make([]quitter, 100)
 		for i := range all {
@@ -242,8 +144,8 @@ func TestGoexitInReap(t *testing.T) {
 		}
 		r.wait(time.Minute)
 		for i := range all {
-			if all[i].reaped != 1 {
-				r.Fatalf("%d of %d was reaped %d times", i, len(all), all[i].reaped)
+			if n := len(all[i].expired); n != 1 {
+				r.Fatalf("%d of %d was expired %d times", i, len(all), n)
 			}
 		}
 	})

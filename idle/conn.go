@@ -41,16 +41,15 @@ import (
 //
 // A Conn is for one connection. Its state is 0 before it is tracked, entering while Track
 // decides, then live, and at last over. It is 0 again only if Track has failed. One swap of
-// live, ending, expired and over decides the outcome. The other flags may be set and cleared
+// live, ending and over decides the outcome. The other flags may be set and cleared
 // at any time.
 //
 //	flag        means                                        set by                 cleared by
 //	entering    Track may still refuse it                    Track                  Track
-//	live        tracked, and without an outcome yet          Track                  Stop, and what ends it
+//	live        tracked, and without an outcome yet          Track                  Stop, Close, and what ends it
 //	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
 //	            (see Deliver), or it has been
-//	expired     timed out, and not closed by its owner yet   what ends it           Stop; before Reap
-//	over        not tracked any more                         Stop, Close, Reap      nothing
+//	over        not tracked any more                         what clears live       nothing
 //	asking      OnTimeout is running, and the connection is  the pass               the end of OnTimeout
 //	            only in the wheel for a drain's ForceAfter
 //	telling     OnDrain is running                           the pass               the end of OnDrain
@@ -62,7 +61,6 @@ import (
 const (
 	live = 1 << iota
 	ending
-	expired
 	over
 	asking
 	telling
@@ -439,23 +437,25 @@ func (c *Conn) close(stays bool) bool {
 		return false
 	}
 	s.lock.Lock()
-	s.forget(c)
 	p := c.endRecord()
 	p.stays = stays
-	was, ok := c.state.end()
-	s.lock.Unlock()
-	if !ok || was&live == 0 {
-		return false
+	stopped := c.state.stop()
+	if stopped {
+		s.forget(c)
 	}
-	s.part(c, &p)
-	return true
+	s.lock.Unlock()
+	if stopped {
+		s.part(c, &p)
+	}
+	return stopped
 }
 
 // Live reports whether the connection is tracked and has not timed out.
 func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 
-// Ending reports whether the connection has timed out and is not closed yet.
-func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
+// TimedOut reports whether the connection has timed out, or was ended in another way than by Stop. It may
+// not be closed yet: see [Hooks].OnEnd.
+func (c *Conn) TimedOut() bool { return c.state.Load()&(over|ending) == over|ending }
 
 // Idle returns how long ago a tracked connection was last used: by a byte in either direction, or, with
 // Policy.ExplicitUse, by [Conn.Use]. Entering a phase counts as use, and so does a SetPolicy that makes use explicit, and an
@@ -593,16 +593,10 @@ func (s *state) change(next func(was uint32) (is uint32, ok bool)) (was uint32, 
 	}
 }
 
-// end ends the tracking and returns the state before. ok is false if it has already ended,
-// or not begun.
-func (s *state) end() (was uint32, ok bool) {
-	return s.change(func(was uint32) (uint32, bool) {
-		is := uint32(over)
-		if was&expired != 0 {
-			is |= ending // bytes come too late, forever
-		}
-		return is, was&(live|expired) != 0
-	})
+// stop ends the tracking without a timeout. It reports whether there was any.
+func (s *state) stop() bool {
+	_, ok := s.change(func(was uint32) (uint32, bool) { return over, was&live != 0 })
+	return ok
 }
 
 // move sets and clears bits if all bits in need are set, and no bit in set is. It reports
@@ -612,10 +606,9 @@ func (s *state) move(need, set, clear uint32) bool {
 	return ok
 }
 
-// finish replaces live by the bits in become, if all bits in need are set. It reports
-// whether it did.
-func (s *state) finish(need, become uint32) bool {
-	_, ok := s.change(func(was uint32) (uint32, bool) { return was&^live | become, was&need == need })
+// finish ends the tracking by a timeout, if all bits in need are set. It reports whether it did.
+func (s *state) finish(need uint32) bool {
+	_, ok := s.change(func(was uint32) (uint32, bool) { return was&^live | over | ending, was&need == need })
 	return ok
 }
 

@@ -72,8 +72,6 @@ func (s *server) Expire(*TimeoutError) {
 	}
 }
 
-func (s *server) Reap() {}
-
 // read waits for a byte as long as about the limit, and answers it.
 func (s *server) read(wait, answer time.Duration) {
 	s.conn.AwaitRead()

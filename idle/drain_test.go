@@ -716,7 +716,7 @@ func TestRaceDrainBesideOnTimeout(t *testing.T) {
 					return
 				}
 				trackings.Add(1)
-				for c.Live() || c.Ending() {
+				for c.Live() {
 					runtime.Gosched()
 				}
 			}

@@ -92,7 +92,7 @@ func TestCloseWhileOnEndsBlocks(t *testing.T) {
 		r.wait(time.Second)
 		begun := time.Now()
 		live, err := r.Tracker.Close()
-		if took := time.Since(begun); err == nil || len(live) != 9 || took != r.opts.ReapDelay {
+		if took := time.Since(begun); err == nil || len(live) != 9 || took != patience {
 			r.Errorf("after %v: %d are handed back: %v", took, len(live), err)
 		}
 		close(goOn)
@@ -177,18 +177,16 @@ func TestAgeAfterClose(t *testing.T) {
 	})
 }
 
-// TestRetireWhileOnEndsBlocks retires a tracker whose last connection times out and is not
-// closed. It is reaped although OnEnds blocks.
+// TestRetireWhileOnEndsBlocks retires a tracker whose last connection times out. It is expired although OnEnds blocks.
 func TestRetireWhileOnEndsBlocks(t *testing.T) {
 	var goOn chan struct{}
 	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{OnEnds: func(ends []End) { <-goOn }}, func(r *rig) {
 		goOn = make(chan struct{})
-		p := &reaper{}
-		r.track(&p.Conn, p)
+		p := r.peer()
 		r.CloseWhenEmpty()
 		r.wait(time.Minute)
-		if len(p.expired) != 1 || len(p.reaped) != 1 {
-			r.Errorf("expired %d times, reaped %d times", len(p.expired), len(p.reaped))
+		if len(p.expired) != 1 {
+			r.Errorf("expired %d times", len(p.expired))
 		}
 		close(goOn)
 	})

@@ -46,10 +46,6 @@ func (s *Shard) decide(c *Conn) (v decision, due bool) {
 // held. The connection is not in the wheel, so no other pass sees it until it is
 // put back.
 func (s *Shard) check(c *Conn) {
-	if c.Ending() {
-		s.reap(c)
-		return
-	}
 	if c.state.Load()&asking != 0 {
 		s.dismiss(c, dismissal{reason: ReasonDrain, forced: true})
 		return
@@ -252,17 +248,10 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late time.Duration) bool {
 	p := c.endRecord()
 	p.err, p.late = err, late
-	become := uint32(over)
-	if c.hooks.Reap != nil {
-		become = expired
-	}
 	s.lock.Lock()
-	ended := (by == nil || by == c.limits()) && c.state.finish(need, become|ending)
+	ended := (by == nil || by == c.limits()) && c.state.finish(need)
 	if ended {
-		s.wheel.Cancel(&c.timer)
-		if become == over {
-			s.remove(c)
-		}
+		s.forget(c)
 	}
 	s.lock.Unlock()
 	if !ended {
@@ -277,7 +266,7 @@ func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late ti
 	if !s.loop { // OnEnd may wait for what only Expire ends
 		expire = sync.OnceFunc(expire)
 		onEnd = func() {
-			defer time.AfterFunc(s.tracker.opts.ReapDelay, expire).Stop()
+			defer time.AfterFunc(patience, expire).Stop()
 			c.hooks.OnEnd(c.owner, err)
 		}
 	}
@@ -285,39 +274,12 @@ func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late ti
 	return true
 }
 
+// patience is how long OnEnd may take, and how long Close waits for callbacks.
+const patience = time.Second
+
 func (s *Shard) expire(c *Conn, err *TimeoutError) {
-	if c.hooks.Reap != nil {
-		defer s.lingerFor(c)
-	}
 	defer s.tracker.calls.Survive("Expire")
 	c.hooks.Expire(c.owner, err)
-}
-
-// lingerFor puts c, which has timed out, into the wheel to be reaped. If the tracker is closed,
-// its driver runs no more passes, and reapExpired may have run before: then lingerFor reaps c.
-func (s *Shard) lingerFor(c *Conn) {
-	s.lock.Lock()
-	ending, closed := c.Ending(), s.closed.Load() && !s.loop
-	if ending && !closed {
-		s.schedule(c, s.clock.Settled()+s.tracker.linger)
-	}
-	s.lock.Unlock()
-	if ending && closed {
-		s.reap(c)
-	}
-}
-
-// endLinger ends the tracking of c if it has timed out and nobody has closed it. It reports
-// whether it did.
-func (s *Shard) endLinger(c *Conn) bool {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if !c.Ending() {
-		return false
-	}
-	s.forget(c)
-	_, ok := c.state.end()
-	return ok
 }
 
 // isSame reports whether v ends the connection by the same limit as other.
@@ -375,14 +337,4 @@ func (s *Shard) onGoroutine(name string, callback, then func()) {
 		defer then()
 		s.tracker.calls.Guard(name, callback)
 	}()
-}
-
-// reap makes the owner close a connection that has timed out and that nobody has
-// closed.
-func (s *Shard) reap(c *Conn) {
-	s.call("Reap", func() {
-		if s.endLinger(c) {
-			c.hooks.Reap(c.owner)
-		}
-	}, func() {})
 }

@@ -8,11 +8,10 @@ import (
 
 // Close ends the driver and the tracking of all connections on the tracker's own shards. It returns
 // the owners of the live connections. These are still open, and the caller has to close them. A
-// [Conn.End] that has begun is carried out first. Connections that have timed out or were ended but
-// aren't closed yet are reaped. Connections of event loops no longer time out; end their tracking with
+// [Conn.End] that has begun is carried out first. Connections of event loops no longer time out; end their tracking with
 // [Shard.Close].
 //
-// Close waits for running callbacks for Options.ReapDelay at most. If some are still running
+// Close waits for running callbacks, so that what has timed out is closed too, but for a second at most. If some are still running
 // then, it returns an error that says how many, but the tracker is closed all the same, and
 // connections whose OnTimeout is running are among those returned. A callback that calls Close
 // waits for itself; [Tracker.CloseWhenEmpty] doesn't wait. Any later call fails with [ErrClosed].
@@ -21,9 +20,9 @@ func (t *Tracker) Close() (live []any, err error) {
 	if !t.tryClose() {
 		return nil, ErrClosed
 	}
-	patience, stopWaiting := context.WithTimeout(context.Background(), t.opts.ReapDelay)
+	wait, stopWaiting := context.WithTimeout(context.Background(), patience)
 	defer stopWaiting()
-	return t.finish(patience)
+	return t.finish(wait)
 }
 
 // Done returns a channel that is closed when the tracker is closed, by [Tracker.Close] or
@@ -34,28 +33,25 @@ func (t *Tracker) Done() <-chan struct{} {
 }
 
 // finish is the part of Close after tryClose.
-func (t *Tracker) finish(patience context.Context) (live []any, err error) {
+func (t *Tracker) finish(wait context.Context) (live []any, err error) {
 	close(t.stop)
 	left := 0
-	if !t.stopDriver(patience) {
+	if !t.stopDriver(wait) {
 		left = 1
 	}
 	for _, s := range t.own {
-		s.runLeft(true) // before the wait, so that OnEnd has time before the connection is reaped
+		s.runLeft(true) // before the wait, so that OnEnd has its time
 	}
-	for _, s := range t.own {
-		s.reapExpired()
-	}
-	left += t.calls.Running.Await(patience)
+	left += t.calls.Running.Await(wait)
 	for _, s := range t.own {
 		live = append(live, s.takeAll()...)
 	}
 	if left == 0 {
-		left = t.calls.Running.Await(patience)
+		left = t.calls.Running.Await(wait)
 	}
-	left += t.ends.Running.Await(patience)
+	left += t.ends.Running.Await(wait)
 	if left > 0 {
-		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", t.opts.ReapDelay, left)
+		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", patience, left)
 	}
 	return live, nil
 }
@@ -84,15 +80,10 @@ func (t *Tracker) markClosed() bool {
 	return true
 }
 
-// takeAll ends the tracking of all connections. It returns the owners of those that were
-// live, and reaps the others. The shard must be closed.
+// takeAll ends the tracking of all connections, and returns their owners. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
 	s.runLeft(true)
-	for c, p, live := s.takeOne(); c != nil; c, p, live = s.takeOne() {
-		if !live {
-			s.reap(c)
-			continue
-		}
+	for c, p := s.takeOne(); c != nil; c, p = s.takeOne() {
 		s.part(c, &p)
 		owners = append(owners, c.owner)
 	}
@@ -100,20 +91,17 @@ func (s *Shard) takeAll() (owners []any) {
 	return owners
 }
 
-// takeOne ends the tracking of a connection. It returns nil if none is left. If live is false,
-// the connection has timed out. Then it is only taken out of the shard.
-func (s *Shard) takeOne() (c *Conn, p endRecord, live bool) {
+// takeOne ends the tracking of a connection. It returns nil if none is left.
+func (s *Shard) takeOne() (c *Conn, p endRecord) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if c = s.conns.last(); c == nil {
-		return nil, p, false
+		return nil, p
 	}
 	s.forget(c)
-	if live = c.Live(); live {
-		p = c.endRecord()
-		c.state.end()
-	}
-	return c, p, live
+	p = c.endRecord()
+	c.state.stop()
+	return c, p
 }
 
 // Close ends the tracking of all connections of a loop's shard. It returns the owners of the live
@@ -164,8 +152,7 @@ func (t *Tracker) forget(s *Shard) {
 // not wait for that.
 //
 // Until the tracker closes, connections may still be tracked. Afterwards Track and
-// [Tracker.Close] fail with [ErrClosed]. Connections that have timed out but aren't closed yet
-// are reaped then, and Stats keeps the counts.
+// [Tracker.Close] fail with [ErrClosed]. Stats keeps the counts.
 //
 // CloseWhenEmpty may be called from any goroutine, callbacks included. Calling it again,
 // or after Close, has no effect. Close may still be called before the last
@@ -190,21 +177,5 @@ func (t *Tracker) checkEmpty() {
 	}
 	if t.retiring.Load() && t.markClosed() {
 		go t.finish(context.Background())
-	}
-}
-
-// reapExpired reaps the connections whose Expire has been called. It doesn't wait for callbacks of others.
-func (s *Shard) reapExpired() {
-	s.lock.Lock()
-	var due []*Conn
-	for _, c := range s.conns.all {
-		if c.Ending() && c.timer.Pending() {
-			s.wheel.Cancel(&c.timer)
-			due = append(due, c)
-		}
-	}
-	s.lock.Unlock()
-	for _, c := range due {
-		s.reap(c)
 	}
 }

@@ -80,11 +80,6 @@ func (s *Shard) collect(now int64) (more bool) {
 func (s *Shard) isDue(c *Conn, m clock.Moment) bool {
 	st := c.state.Load()
 	switch {
-	case st&expired != 0 && m.Tick(c.placed.Load()) > m.Now: // too early to reap
-		s.schedule(c, m.Tick(c.placed.Load()))
-		return false
-	case st&expired != 0:
-		return true
 	case st&live == 0:
 		return false
 	case st&asking != 0 && !s.isForced(m.Now): // OnTimeout is running, or has just returned and c was put back

@@ -109,9 +109,6 @@ func (s *Shard) add(c *Conn) {
 }
 
 func (s *Shard) remove(c *Conn) {
-	if !s.conns.has(c) {
-		return
-	}
 	if s.turns != nil {
 		s.turns.remove(int(c.index))
 	}

@@ -264,8 +264,7 @@ func (s *Shard) checkEmpty() {
 	}
 }
 
-// A connSet has all connections of a shard that haven't ended, and those that wait to be reaped.
-// The shard's lock guards it. On a loop that lock does nothing, so other goroutines take
+// A connSet has all live connections of a shard. The shard's lock guards it. On a loop that lock does nothing, so other goroutines take
 // connSet.lock to read all.
 type connSet struct {
 	lock sync.Locker // held while all changes; a real lock only on a loop, where the shard's lock does nothing

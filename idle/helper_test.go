@@ -233,9 +233,6 @@ func hooksOf(o any) *Hooks {
 	if o, ok := o.(interface{ Expire(*TimeoutError) }); ok {
 		h.Expire = func(_ any, err *TimeoutError) { o.Expire(err) }
 	}
-	if o, ok := o.(interface{ Reap() }); ok {
-		h.Reap = func(any) { o.Reap() }
-	}
 	return h
 }
 

@@ -13,7 +13,7 @@ import (
 //
 // On a loop-driven [Shard], all functions are called on the loop, and none may
 // block. A function that ends the loop's goroutine (runtime.Goexit) may leave its work
-// unfinished. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
+// unfinished. Otherwise Ping, OnTimeout, OnEnd and OnDrain are called on
 // goroutines of their own and may block. When many connections are due at once, as many
 // goroutines run. Probe, Unsent and Expire are called in passes, and must neither block nor call
 // runtime.Goexit. The same goes for Options.Label, Options.Setting
@@ -37,8 +37,9 @@ type Hooks struct {
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
 	// OnEnd is called once when a connection has timed out, or was ended in another way. Expire
-	// follows when OnEnd has returned, or Options.ReapDelay after OnEnd began if it hasn't returned
-	// by then (on an event loop, it always follows OnEnd). OnEnd may write to the peer. No limit applies to that write, but it fails at Expire.
+	// follows when OnEnd has returned, or a second after OnEnd began if it hasn't returned
+	// by then (on an event loop, it always follows OnEnd). OnEnd may write to the peer. No limit applies to that write, but it
+	// fails at Expire.
 	OnEnd func(owner any, err *TimeoutError)
 
 	// OnDrain asks the owner to finish. It is called when the connection has its turn in a Drain,
@@ -59,13 +60,8 @@ type Hooks struct {
 
 	// Expire is called once when a connection has timed out, or was ended in
 	// another way, even if its owner has called [Conn.Stop] while OnEnd was running. It
-	// must make pending reads and writes fail, and may close the connection.
+	// must close the connection, on a goroutine of its own if that may block.
 	Expire func(owner any, err *TimeoutError)
-
-	// Reap is called Options.ReapDelay after Expire unless [Conn.Stop] has been
-	// called. It must close the connection. It is for owners whose Expire does
-	// not close it.
-	Reap func(owner any)
 }
 
 // Check returns an error if p needs a function that h does not have: an active

@@ -124,25 +124,12 @@ func TestCloseHandsBackTheLive(t *testing.T) {
 	})
 }
 
-func TestCloseReapsAtOnce(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Hour}, func(r *rig) {
-		p := &reaper{}
-		r.track(&p.Conn, p)
-		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
-		live := r.closeShard()
-		own, err := r.Tracker.Close()
-		if len(live)+len(own) != 0 || err != nil || len(p.reaped) != 1 {
-			r.Errorf("Close = %v, %v, %v; reaped %d times", live, own, err, len(p.reaped))
-		}
-	})
-}
-
 // TestCloseInACallback calls Close in each callback. It must return, with an error
 // that tells of the callback that it has waited for.
 func TestCloseInACallback(t *testing.T) {
 	policy := Policy{IdleTimeout: 5 * time.Second, ExplicitUse: true, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
 		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour}}
-	for _, in := range []string{"Ping", "OnDrain", "Examine", "OnTimeout", "Expire", "Reap"} {
+	for _, in := range []string{"Ping", "OnDrain", "Examine", "OnTimeout", "Expire"} {
 		t.Run(in, func(t *testing.T) {
 			onBoth(t, policy, nil, func(r *rig) {
 				p := &callbackCloser{rig: r, in: in}
@@ -195,15 +182,14 @@ func (p *callbackCloser) Ping() error                  { p.close("Ping"); return
 func (p *callbackCloser) OnTimeout(*TimeoutError) bool { p.close("OnTimeout"); return false }
 func (p *callbackCloser) Examine() SocketState         { p.close("Examine"); return SocketState{} }
 func (p *callbackCloser) OnDrain()                     { p.close("OnDrain") }
-func (p *callbackCloser) Reap()                        { p.close("Reap") }
 
 // TestCloseWaitsForCallbacks has a Ping that ends in time.
 func TestCloseWaitsForCallbacks(t *testing.T) {
-	onDriver(t, beats, &Options{ReapDelay: time.Minute}, func(r *rig) {
+	onDriver(t, beats, nil, func(r *rig) {
 		p := r.pinged()
 		ended := false
-		p.ping = func() error { time.Sleep(30 * time.Second); ended = true; return nil }
-		r.wait(11 * time.Second)
+		p.ping = func() error { time.Sleep(patience / 2); ended = true; return nil }
+		r.wait(10*time.Second + r.late())
 		live, err := r.Tracker.Close()
 		if !ended || err != nil || !slices.Equal(live, []any{p}) {
 			r.Errorf("Close = %v, %v; the Ping has ended: %v", live, err, ended)
@@ -212,15 +198,15 @@ func TestCloseWaitsForCallbacks(t *testing.T) {
 }
 
 // TestCloseDoesNotWaitForEver has a Ping and a Keep that take longer than
-// ReapDelay.
+// Close waits.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: 10 * time.Second}, nil, func(r *rig) {
 		k := r.keeper(func(*TimeoutError) bool { time.Sleep(time.Hour); return false })
 		r.wait(11 * time.Second)
 		begun := time.Now()
 		live, err := r.Tracker.Close()
-		if took := time.Since(begun); took > r.opts.ReapDelay {
-			r.Errorf("Close waited for %v, Options.ReapDelay is %v", took, r.opts.ReapDelay)
+		if took := time.Since(begun); took > patience {
+			r.Errorf("Close waited for %v", took)
 		}
 		if len(live) != 1 || err == nil || !strings.Contains(err.Error(), "callbacks still running after 1s: 1") {
 			r.Errorf("Close = %v, %v; want an error about 1 callback", live, err)
@@ -284,33 +270,30 @@ func TestCloseLetsGoOfTheConn(t *testing.T) {
 	})
 }
 
-// TestTrackTwice tracks a Conn that is tracked, that has timed out and lingers, that has been
-// reaped, that has been closed, and that was handed back.
+// TestTrackTwice tracks a Conn that is tracked, that has timed out, that has been closed, and that was handed back.
 func TestTrackTwice(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
-		again := func(p *reaper, what string) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		again := func(p *peer, what string) {
 			r.Helper()
 			if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
 				r.Errorf("a Conn that %s is tracked again: %v", what, err)
 			}
 		}
-		p, closed := &reaper{}, &reaper{}
+		p, closed := &peer{}, &peer{}
 		r.track(&p.Conn, p)
 		r.track(&closed.Conn, closed)
 		again(p, "is tracked")
 		r.do(func() { closed.Stop() })
 		again(closed, "was closed")
 		r.wait(time.Second + r.late())
-		again(p, "lingers")
-		r.wait(2 * time.Second)
-		again(p, "was reaped")
-		if len(p.expired) != 1 || len(p.reaped) != 1 || len(closed.expired) != 0 {
-			r.Errorf("timed out %d times, reaped %d times", len(p.expired), len(p.reaped))
+		again(p, "has timed out")
+		if len(p.expired) != 1 || len(closed.expired) != 0 {
+			r.Errorf("timed out %d and %d times", len(p.expired), len(closed.expired))
 		}
 		if st := r.Stats(); st.Tracked != 2 || st.Live != 0 {
 			r.Errorf("%+v", st)
 		}
-		back := &reaper{}
+		back := &peer{}
 		r.track(&back.Conn, back)
 		r.closeShard()
 		r.Tracker.Close()
@@ -362,7 +345,7 @@ func TestPassLetsGoOfWhatItHasSettled(t *testing.T) {
 
 // TestCloseInOnEnd closes a connection in its OnEnd. Expire follows, and is the last callback.
 func TestCloseInOnEnd(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		var c Conn
 		var called []string
 		h := &Hooks{
@@ -373,7 +356,6 @@ func TestCloseInOnEnd(t *testing.T) {
 				called = append(called, "OnEnd")
 			},
 			Expire: func(any, *TimeoutError) { called = append(called, "Expire") },
-			Reap:   func(any) { called = append(called, "Reap") },
 		}
 		r.do(func() {
 			if err := r.trackOf()(&c, "owner", h); err != nil {
@@ -395,7 +377,7 @@ const closings = 30
 
 // A leaver is a connection that is to be ended. Its OnEnd takes a while.
 type leaver struct {
-	reaper
+	peer
 	farewell time.Time // when OnEnd had returned
 }
 
@@ -435,8 +417,8 @@ func TestCloseCarriesOutEnds(t *testing.T) {
 		if x := leaves.expired; len(x) != 1 || x[0].Reason != ReasonShed || x[0].Cause != "why" {
 			r.Errorf("expired: %v", x)
 		}
-		if at := leaves.reaped; len(at) != 1 || at[0].Before(leaves.farewell) {
-			r.Errorf("reaped at %v, OnEnd has returned at %v", at, leaves.farewell)
+		if leaves.at.Before(leaves.farewell) {
+			r.Errorf("expired at %v, OnEnd has returned at %v", leaves.at, leaves.farewell)
 		}
 		if stays.End("late"); len(stays.expired) > 0 {
 			r.Error("a connection that was handed back is ended")
@@ -451,11 +433,11 @@ func TestCloseCarriesOutEnds(t *testing.T) {
 	}
 }
 
-// A slowReaped takes 2 ms to end, so that others can do something in the middle of a pass.
-type slowReaped struct{ reaper }
+// A slowToEnd takes 2 ms to end, so that others can do something in the middle of a pass.
+type slowToEnd struct{ peer }
 
-func (p *slowReaped) Expire(err *TimeoutError) {
-	p.reaper.Expire(err)
+func (p *slowToEnd) Expire(err *TimeoutError) {
+	p.peer.Expire(err)
 	time.Sleep(2 * time.Millisecond)
 }
 
@@ -476,9 +458,9 @@ func TestCloseBesideEnds(t *testing.T) {
 		"by a visit": func(r *rig) { go func() { _ = r.Visit(r.Context(), func(i Info) { i.End("test") }) }() },
 	} {
 		check := func(r *rig, delay time.Duration) {
-			all := make([]*slowReaped, 50)
+			all := make([]*slowToEnd, 50)
 			for i := range all {
-				all[i] = &slowReaped{}
+				all[i] = &slowToEnd{}
 				r.track(&all[i].Conn, all[i])
 			}
 			r.wait(time.Second)
@@ -491,8 +473,8 @@ func TestCloseBesideEnds(t *testing.T) {
 			ended := 0
 			for _, p := range all {
 				back := slices.Contains(live, any(p))
-				if len(p.expired) > 0 == back || len(p.reaped) != len(p.expired) || p.Live() {
-					r.Errorf("handed back: %v; expired %d times, reaped %d times", back, len(p.expired), len(p.reaped))
+				if len(p.expired) > 0 == back || len(p.expired) > 1 || p.Live() {
+					r.Errorf("handed back: %v; expired %d times", back, len(p.expired))
 				}
 				ended += len(p.expired)
 			}

@@ -193,7 +193,6 @@ func TestForgottenUnits(t *testing.T) {
 			"Drain.ForceAfter is 5s, shorter than the Duration of 10s":       drain(Drain{Duration: 10 * time.Second, ForceAfter: 5 * time.Second}),
 			"Drain.ForceAfter is 5s, shorter than the CloseDelay of 10s":     drain(Drain{CloseDelay: 10 * time.Second, ForceAfter: 5 * time.Second}),
 			"Capacity.MinIdle is 30ns":                                       r.SetCapacity(Capacity{MinIdle: 30}),
-			"Options.ReapDelay is 5ns":                                       opts(Options{ReapDelay: 5}),
 			"Options.Tick is 30ns":                                           opts(Options{Tick: 30}),
 		} {
 			if err == nil || !strings.HasPrefix(err.Error(), "idle: "+want) {

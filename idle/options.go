@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"runtime"
 	"time"
-
-	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Errors returned when the API is misused.
@@ -47,11 +45,6 @@ type Options struct {
 	// error.
 	PhasesOnly bool
 
-	// ReapDelay is how long after its timeout a connection may stay open before it
-	// is closed ([Hooks].Reap). It is also how long [Hooks].OnEnd may take before
-	// [Hooks].Expire is called, and how long [Tracker.Close] waits for callbacks. The default is 1 s.
-	ReapDelay time.Duration
-
 	// Logger logs panics of callbacks. The default is slog.Default().
 	Logger *slog.Logger
 
@@ -80,10 +73,9 @@ type Options struct {
 }
 
 const (
-	minTick       = time.Millisecond
-	maxTick       = 10 * time.Second // clock.MaxTicks such ticks, times a few, must fit a Duration
-	defaultLinger = time.Second
-	maxShards     = 1 << 12
+	minTick   = time.Millisecond
+	maxTick   = 10 * time.Second // clock.MaxTicks such ticks, times a few, must fit a Duration
+	maxShards = 1 << 12
 )
 
 // complete returns o with defaults filled in, or an error that names an invalid field.
@@ -95,7 +87,6 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 	full.Tick = cmp.Or(full.Tick, tick)
 	full.Shards = cmp.Or(full.Shards, runtime.GOMAXPROCS(0))
 	full.Budget = cmp.Or(full.Budget, full.Tick/2)
-	full.ReapDelay = cmp.Or(full.ReapDelay, defaultLinger)
 	full.Logger = cmp.Or(full.Logger, slog.Default())
 	if full.Label == nil {
 		full.Label = label
@@ -107,10 +98,8 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 		return full, fmt.Errorf("idle: Options.Shards is %d; it must be 1 to %d, or 0 for GOMAXPROCS", full.Shards, maxShards)
 	case full.Budget < 0 || full.Budget > full.Tick:
 		return full, fmt.Errorf("idle: Options.Budget is %v; it must be at most the tick of %v, or 0 for half of it", full.Budget, full.Tick)
-	case full.ReapDelay > clock.MaxTicks*full.Tick:
-		return full, fmt.Errorf("idle: Options.ReapDelay is %v; it must be at most %v, or 0 for %v", full.ReapDelay, clock.MaxTicks*full.Tick, defaultLinger)
 	}
-	return full, checkDuration("Options.ReapDelay", full.ReapDelay)
+	return full, nil
 }
 
 // TickFor returns the tick that suits a tracker whose connections are under the given policies.

@@ -63,8 +63,8 @@ var errPhasesOnly = errors.New("idle: no connection of this tracker has its init
 // goroutine may call it.
 //
 // No connection is ended by the old policy once SetPolicy has returned, except for one that an
-// event loop is ending at that moment. A longer limit therefore holds at once. Callbacks about a
-// connection that was ended before may still follow. A shorter limit counts from the same event
+// event loop is ending at that moment. A longer limit therefore holds at once. Callbacks that were
+// decided upon before may still follow. A shorter limit counts from the same event
 // as before, such as the last activity. The tracker checks all connections in the background, a
 // million of them in less than a second.
 //

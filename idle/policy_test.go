@@ -78,8 +78,6 @@ func TestOptionsRefused(t *testing.T) {
 		{Options{Shards: 1 << 20}, []string{"Options.Shards", "1048576"}},
 		{Options{Budget: -1}, []string{"Options.Budget", "-1ns"}},
 		{Options{Budget: time.Second}, []string{"Options.Budget", "1s", "100ms"}},
-		{Options{ReapDelay: -1}, []string{"Options.ReapDelay", "-1ns"}},
-		{Options{ReapDelay: 1 << 62}, []string{"Options.ReapDelay"}},
 	} {
 		refused(t, fmt.Sprintf("%+v", test.opts), Policy{IdleTimeout: time.Hour}, &test.opts, test.want)
 	}

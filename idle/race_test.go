@@ -42,10 +42,6 @@ func (o *racer) Examine() SocketState {
 	return SocketState{In: 5 * time.Millisecond, Unread: o.unread && rand.IntN(8) == 0 || o.expired.Load() == 1}
 }
 
-type racingReaper struct{ racer }
-
-func (o *racingReaper) Reap() {}
-
 // slotted is a Conn with those who use it. The lock is that of a server which
 // has all users of a connection gone before it serves the next one.
 type slotted struct {

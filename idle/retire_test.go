@@ -85,15 +85,6 @@ func TestRetireEndsWithTheLast(t *testing.T) {
 				r.Errorf("timed out: %v", k.expired)
 			}
 		},
-		"lingering": func(r *rig) { // Close reaps it; on a loop, Shard.Close
-			p := &reaper{}
-			r.track(&p.Conn, p)
-			r.CloseWhenEmpty()
-			r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
-			if r.closeShard(); len(p.reaped) != 1 {
-				r.Errorf("reaped %d times", len(p.reaped))
-			}
-		},
 		"handed back by its shard": func(r *rig) {
 			p := r.peer()
 			r.CloseWhenEmpty()
@@ -106,14 +97,14 @@ func TestRetireEndsWithTheLast(t *testing.T) {
 				r.Errorf("handed back %v", live)
 			}
 		},
-		"while a callback of it runs": func(r *rig) { // for longer than ReapDelay: Expire and Reap come all the same
+		"while a callback of it runs": func(r *rig) { // for longer than a second: Expire comes all the same
 			p := &lateParter{}
 			r.track(&p.Conn, p)
 			r.CloseWhenEmpty()
 			r.wait(time.Minute)
 			r.closeShard()
-			if len(p.expired) != 1 || len(p.reaped) != 1 {
-				r.Errorf("timed out: %v; reaped %d times", p.expired, len(p.reaped))
+			if len(p.expired) != 1 {
+				r.Errorf("timed out: %v", p.expired)
 			}
 		},
 		"retired in its callback": func(r *rig) {
@@ -138,7 +129,7 @@ func (r *rig) alive() {
 	}
 }
 
-type lateParter struct{ reaper }
+type lateParter struct{ peer }
 
 func (*lateParter) OnEnd(*TimeoutError) { time.Sleep(10 * time.Second) }
 
@@ -229,40 +220,9 @@ func TestRetireLosesNoConn(t *testing.T) {
 	}
 }
 
-// A stuckPinger's Ping blocks until the channel is closed.
-type stuckPinger struct {
-	reaper
-	returns chan struct{}
-}
-
-func (p *stuckPinger) Ping() error { <-p.returns; return nil }
-
-// TestRetireBesidePingThatHangs: a connection that has timed out is reaped, though the Ping of
-// another one, which has been stopped, doesn't return.
-func TestRetireBesidePingThatHangs(t *testing.T) {
-	onDriver(t, Policy{Heartbeat: Heartbeat{Interval: time.Minute, Timeout: time.Minute}, PhaseTimeout: 2 * time.Second}, nil, func(r *rig) {
-		lingers, hangs := &stuckPinger{}, &stuckPinger{returns: make(chan struct{})}
-		beat := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Minute}})
-		r.track(&lingers.Conn, lingers)
-		r.track(&hangs.Conn, hangs)
-		hangs.Enter(beat)
-		r.wait(2*time.Second + 500*time.Millisecond)
-		if len(lingers.expired) != 1 || len(lingers.reaped) != 0 {
-			r.Fatal(lingers.expired, lingers.reaped)
-		}
-		r.CloseWhenEmpty()
-		hangs.Stop()
-		r.wait(time.Hour)
-		if len(lingers.reaped) != 1 {
-			r.Errorf("reaped %v", lingers.reaped)
-		}
-		close(hangs.returns)
-	})
-}
-
-// TestReapWhileRetired ends the last connection of a tracker that closes itself then, while a
-// callback of it runs that doesn't return. The connection is expired and reaped all the same.
-func TestReapWhileRetired(t *testing.T) {
+// TestExpireWhileRetired ends the last connection of a tracker that closes itself then, while a
+// callback of it runs that doesn't return. The connection is expired all the same.
+func TestExpireWhileRetired(t *testing.T) {
 	for name, test := range map[string]func(block func()) *Hooks{
 		"OnEnd":   func(block func()) *Hooks { return &Hooks{OnEnd: func(any, *TimeoutError) { block() }} },
 		"OnDrain": func(block func()) *Hooks { return &Hooks{OnDrain: func(any) { block() }} },
@@ -273,10 +233,9 @@ func TestReapWhileRetired(t *testing.T) {
 				letGo := sync.OnceFunc(func() { close(release) })
 				defer letGo()
 				h := test(func() { <-release })
-				var expired, reaped []time.Duration
+				var expired []time.Duration
 				begun, c := time.Now(), new(Conn)
 				h.Expire = func(any, *TimeoutError) { expired = append(expired, time.Since(begun)) }
-				h.Reap = func(any) { reaped = append(reaped, time.Since(begun)) }
 				if err := r.Track(c, c, h); err != nil {
 					r.Fatal(err)
 				}
@@ -289,13 +248,10 @@ func TestReapWhileRetired(t *testing.T) {
 				if len(expired) != 1 || expired[0] > 2*time.Second+r.late() {
 					r.Errorf("expired after %v", expired)
 				}
-				if len(reaped) != 1 || reaped[0] > 3*time.Second+2*r.late() {
-					r.Errorf("reaped after %v, want once after 3s at the latest", reaped)
-				}
 				letGo()
 				r.wait(time.Minute)
-				if len(expired) != 1 || len(reaped) != 1 {
-					r.Errorf("later: expired after %v, reaped after %v", expired, reaped)
+				if len(expired) != 1 {
+					r.Errorf("later: expired after %v", expired)
 				}
 			})
 		})
@@ -349,7 +305,7 @@ func TestDroppedTrackerKeepsItsLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hooks := &Hooks{Expire: func(_ any, err *TimeoutError) { ended <- err.Reason }, Reap: func(any) {}}
+		hooks := &Hooks{Expire: func(_ any, err *TimeoutError) { ended <- err.Reason }}
 		if err := tr.Track(new(Conn), "owner", hooks); err != nil {
 			t.Fatal(err)
 		}

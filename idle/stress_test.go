@@ -33,12 +33,15 @@ func TestStress(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	var sum Stats
-	begun, ops, visits, replaced := time.Now(), left, int64(0), int64(0)
-	for round := uint64(0); left > 0 && !t.Failed(); round++ {
-		n := min(left, 500_000)
+	begun, ops, visits, replaced := time.Now(), 0, int64(0), int64(0)
+	all := func() bool {
+		return sum.Closed > 0 && sum.Misses > 0 && visits > 0 && replaced > 0 && sum.Drained > 0 && sum.Shed > 0
+	}
+	for round := uint64(0); (ops < left || !all() && round < 20) && !t.Failed(); round++ { // a slow machine may need more rounds
+		n := 500_000
 		s := newStress(t, seed+round)
 		st := s.run(n)
-		left -= n
+		ops += n
 		visits += s.visits.Load()
 		replaced += s.replaced.Load()
 		sum.Tracked += st.Tracked
@@ -52,7 +55,7 @@ func TestStress(t *testing.T) {
 	}
 	t.Logf("%d operations in %v: %d tracked, of which %d gone, %d timed out", ops, time.Since(begun), sum.Tracked, sum.Closed, sum.Misses)
 	t.Logf("%d visits, %d policies replaced; %d drained, %d shed", visits, replaced, sum.Drained, sum.Shed)
-	if sum.Closed == 0 || sum.Misses == 0 || visits == 0 || replaced == 0 || sum.Drained == 0 || sum.Shed == 0 {
+	if !all() {
 		t.Error("nothing happened")
 	}
 }
@@ -90,7 +93,7 @@ func newStress(t *testing.T, seed uint64) *stress {
 	s.ends.told, s.ends.reasons = map[string]int{}, map[Reason]uint64{}
 	first := racePolicy
 	first.Name = "phase 0"
-	opts := &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), ReapDelay: time.Minute, Label: s.label, OnEnds: s.onEnds}
+	opts := &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), Label: s.label, OnEnds: s.onEnds}
 	tr, err := New(first, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +157,7 @@ func (s *stress) operate(rng *rand.Rand) {
 		k := &s.slots[busySlots+rng.IntN(len(s.slots)-busySlots)]
 		switch {
 		case k.timedOut():
-			s.begin(rng, &k.slotted, s.tracker.Track)
+			s.begin(&k.slotted, s.tracker.Track)
 		case rng.IntN(10) == 0:
 			s.use(rng, k, rng.IntN(10))
 		}
@@ -162,7 +165,7 @@ func (s *stress) operate(rng *rand.Rand) {
 	}
 	k, what := &s.slots[rng.IntN(busySlots)], rng.IntN(1000)
 	if what == 999 {
-		s.begin(rng, &k.slotted, s.tracker.Track)
+		s.begin(&k.slotted, s.tracker.Track)
 		return
 	}
 	s.use(rng, k, what)
@@ -239,22 +242,17 @@ func (s *stress) write(rng *rand.Rand, c *Conn) {
 }
 
 // begin tracks a new connection, once nobody uses the previous one.
-func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks) error) {
+func (s *stress) begin(k *slotted, track func(*Conn, any, *Hooks) error) {
 	k.using.Lock()
 	defer k.using.Unlock()
 	o := &racer{}
-	var owner any = o
-	if rng.IntN(2) == 0 {
-		r := &racingReaper{}
-		o, owner = &r.racer, r
-	}
 	o.label, o.unread = s.newLabel(), s.unread
 	if k.conn != nil && k.conn.Stop() {
 		k.cur.Load().outcomes.Add(1)
 	}
 	c := &Conn{}
 	s.made(c)
-	switch err := track(c, owner, hooksOf(owner)); err {
+	switch err := track(c, o, hooksOf(o)); err {
 	case nil:
 		k.conn = c
 		k.cur.Store(o)
@@ -305,7 +303,7 @@ func (s *stress) operateOnLoop(rng *rand.Rand, k *slotted, shard *Shard) {
 	c := k.conn
 	switch what := rng.IntN(1000); {
 	case k.cur.Load() == nil || what < 100 && !c.Live() || what == 0:
-		s.begin(rng, k, shard.Track)
+		s.begin(k, shard.Track)
 	case what < 3:
 		if c.Stop() {
 			k.cur.Load().outcomes.Add(1)
@@ -323,12 +321,7 @@ func (s *stress) operateOnLoop(rng *rand.Rand, k *slotted, shard *Shard) {
 
 func (s *stress) handed(live []any) {
 	for _, o := range live {
-		switch o := o.(type) {
-		case *racer:
-			o.outcomes.Add(1)
-		case *racingReaper:
-			o.outcomes.Add(1)
-		}
+		o.(*racer).outcomes.Add(1)
 	}
 }
 
@@ -506,7 +499,7 @@ func (s *stress) visitOnce(rng *rand.Rand) {
 	}
 	returned := atomic.Bool{}
 	err := s.tracker.Visit(ctx, func(i Info) {
-		o := racerOf(i.Owner)
+		o := i.Owner.(*racer)
 		seen[o]++
 		if returned.Load() || o.label != i.Label() || i.Age < i.Idle || i.Phase == "" || i.EndsBy == 0 && i.EndsIn != 0 {
 			s.t.Errorf("seed %d: Visit has returned: %v; %+v", s.seed, returned.Load(), i)
@@ -528,19 +521,14 @@ func (s *stress) visitOnce(rng *rand.Rand) {
 		return
 	}
 	s.visits.Add(1)
-	missed, twice := 0, 0
+	missed := 0
 	for _, k := range stay {
 		if seen[k.owner] == 0 && k.conn.Live() && !k.leaves.Load() {
 			missed++
 		}
 	}
-	for _, n := range seen {
-		if n > 1 {
-			twice++
-		}
-	}
-	if missed > 0 || len(seen) < 200 || twice > len(seen)/4 {
-		s.t.Errorf("seed %d: %d of %d that stay were not visited; %d were, %d of them more than once", s.seed, missed, len(stay), len(seen), twice)
+	if missed > 0 || len(seen) < 200 {
+		s.t.Errorf("seed %d: %d of %d that stay were not visited; %d were", s.seed, missed, len(stay), len(seen))
 	}
 }
 
@@ -593,7 +581,7 @@ func (s *stress) endOne(rng *rand.Rand) {
 // lastUntilDrained tracks a connection that no limit ends.
 func (s *stress) lastUntilDrained(rng *rand.Rand) {
 	k := &s.slots[busySlots+rng.IntN(len(s.slots)-busySlots)]
-	s.begin(rng, &k.slotted, s.tracker.Track)
+	s.begin(&k.slotted, s.tracker.Track)
 	k.using.RLock()
 	defer k.using.RUnlock()
 	if k.conn != nil && k.conn.Live() { // nil if the tracker was closed before
@@ -611,17 +599,9 @@ type stressedEnds struct {
 	busy    atomic.Bool
 }
 
-// racerOf returns the racer that an owner is or has.
-func racerOf(owner any) *racer {
-	if r, ok := owner.(*racingReaper); ok {
-		return &r.racer
-	}
-	return owner.(*racer)
-}
-
 func (s *stress) newLabel() string { return fmt.Sprint(s.ends.tracked.Add(1)) }
 
-func (s *stress) label(owner any) string { return racerOf(owner).label }
+func (s *stress) label(owner any) string { return owner.(*racer).label }
 
 // onEnds is slow now and then.
 func (s *stress) onEnds(ends []End) {

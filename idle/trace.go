@@ -147,7 +147,7 @@ var (
 	aside = regexp.MustCompile(`^(Shard\.part|Conn\.endRecord|Capacity\.wants|(room|ends)\..*)$`)
 
 	// within are functions in which others begin: callbacks, and what follows them.
-	within = regexp.MustCompile(`^Shard\.(call|expire|reap)(\.|$)`)
+	within = regexp.MustCompile(`^Shard\.(call|expire)(\.|$)`)
 )
 
 // place returns the place of a stack.

@@ -87,7 +87,7 @@ func TestTracesOfEnterAfterUnreadInput(t *testing.T) {
 // TestFlagsOfModel compares the flags of the model with those of the code.
 func TestFlagsOfModel(t *testing.T) {
 	for flag, of := range map[uint32]model.Flags{
-		live: model.Live, ending: model.Ending, expired: model.Expired, over: model.Over, asking: model.Asking, telling: model.Telling,
+		live: model.Live, ending: model.Ending, over: model.Over, asking: model.Asking, telling: model.Telling,
 		pinging: model.Pinging, unanswered: model.Unanswered, evicting: model.Evicting, entering: model.Entering,
 		dismissed: model.Dismissed, missMask: model.Misses,
 	} {

@@ -16,11 +16,10 @@ import (
 //
 // A tracker has a goroutine while it has connections, and others while there is a backlog.
 type Tracker struct {
-	clock  *clock.Clock
-	phase  *Phase // the phase of new connections
-	opts   Options
-	linger int64 // Options.ReapDelay in ticks
-	calls  callbacks.Runner
+	clock *clock.Clock
+	phase *Phase // the phase of new connections
+	opts  Options
+	calls callbacks.Runner
 
 	own  []*Shard      // shards that the driver passes over
 	turn atomic.Uint32 // Track uses it to take them in turn
@@ -52,7 +51,6 @@ type Tracker struct {
 // init prepares t for shards.
 func (t *Tracker) init(opts Options) {
 	t.opts = opts
-	t.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
 	t.clock = clock.New(opts.Tick, t.hurry)
 	t.stop = make(chan struct{})
 	t.driver.signal = make(chan struct{}, 1)

@@ -185,32 +185,6 @@ func (k *slowKeeper) OnTimeout(*TimeoutError) bool {
 	return true
 }
 
-// TestVisitPassesOverWhatLingers has connections wait to be reaped during a visit, which
-// does not bring that forward.
-func TestVisitPassesOverWhatLingers(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
-		lingers := &reaper{}
-		r.track(&lingers.Conn, lingers)
-		r.wait(time.Second + r.late())
-		ended := time.Now()
-		if len(lingers.expired) != 1 {
-			r.Fatal("not expired")
-		}
-		others := r.peers(5)
-		w := r.goSlowly()
-		r.finishes(w, len(others)+1)
-		r.visitsOnce(w, others)
-		r.wait(time.Until(ended.Add(time.Second - r.late())))
-		if len(lingers.reaped) > 0 {
-			r.Error("reaped too early")
-		}
-		r.wait(3 * r.late())
-		if len(lingers.reaped) != 1 {
-			r.Errorf("reaped %d times", len(lingers.reaped))
-		}
-	})
-}
-
 // TestVisitBesideHerd has more time out than the budget allows, for longer than a visit may take.
 func TestVisitBesideHerd(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{Shards: 1}, func(r *rig) {

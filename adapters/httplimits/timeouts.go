@@ -171,7 +171,7 @@ type Timeouts struct {
 	// OnEnd, if not nil, is called once when a connection has timed out, or was ended
 	// in another way, such as by a Drain or an eviction. It runs on a goroutine of its
 	// own, after the request was answered with 408 or 503, if that was possible. The
-	// connection's reads and writes fail when OnEnd has returned, or Idle.ReapDelay
+	// connection is closed when OnEnd has returned, or a second
 	// after it began, so it should be quick. It should not write.
 	OnEnd func(c net.Conn, err *idle.TimeoutError)
 

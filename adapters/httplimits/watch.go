@@ -18,9 +18,8 @@ type Callbacks struct {
 
 	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout, or was
 	// ended in another way, such as by a Drain or End. Only limits call OnTimeout, and MaxAge
-	// doesn't. OnEnd may write a farewell, which
-	// waits for the peer for a second at most. The connection ends when OnEnd and then
-	// Timeouts.OnEnd have returned, or Timeouts.Idle.ReapDelay after OnEnd began. Nothing is read
+	// doesn't. OnEnd may write a farewell, but not after a limit of writing. The connection is closed when OnEnd and then
+	// Timeouts.OnEnd have returned, or a second after OnEnd began. Nothing is read
 	// any more, so OnEnd must not wait for an answer: send the close frame of a WebSocket, but don't wait for the peer's.
 	OnEnd func(err *idle.TimeoutError)
 }

@@ -56,7 +56,7 @@
 // A pipelined request isn't answered by the adapter, because fasthttp may still hold back the
 // responses to earlier requests. If its body takes too long, fasthttp sends these and a 408 of its
 // own. If its handler takes too long, there is no 503: they are sent with its response when it
-// returns. If it doesn't return within Idle.ReapDelay after HandlerTimeout, they are lost.
+// returns. If it doesn't return within a second after HandlerTimeout, they are lost.
 //
 // Clients that MaxConnsPerIP or Concurrency refuse get fasthttp's 429 or 503. Over TLS,
 // fasthttp closes their connections without an answer.

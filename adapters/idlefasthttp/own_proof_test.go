@@ -75,7 +75,6 @@ func TestReadTimeoutOfARequest(t *testing.T) {
 func TestPipelinedHandlerTimeout(t *testing.T) {
 	t.Parallel()
 	to := httpsuite.Only(limit, "HandlerTimeout")
-	to.Idle.ReapDelay = patience
 	late := make(chan bool)
 	s := start(t, false, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/slow" {

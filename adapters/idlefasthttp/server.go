@@ -307,7 +307,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // WebSockets. Ping runs on a goroutine of its own and may block.
 //
 // fasthttp reuses c when the HijackHandler has returned. So the handler must not return
-// while a function of on uses c. A Read fails when OnEnd has returned, or Timeouts.Idle.ReapDelay
+// while a function of on uses c. A Read fails when OnEnd has returned, or a second
 // after OnEnd began if it is still running then. A Write that waits may fail before.
 //
 // With a passive Heartbeat, call Beat for each message that is one. With ExplicitUse, which a policy with an active Heartbeat and

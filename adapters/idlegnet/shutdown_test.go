@@ -27,7 +27,6 @@ func TestWrapRefuses(t *testing.T) {
 		{"IdleTimeout is -1ns", &handler{}, idle.Policy{IdleTimeout: -1}, nil},
 		{"(every 1s), but there is no Ping to call", &handler{}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}, nil},
 		{"Options.Tick is 1ns", &handler{}, minute, &Options{Idle: idle.Options{Tick: 1}}},
-		{"Options.ReapDelay is 5ns", &handler{}, minute, &Options{Idle: idle.Options{ReapDelay: 5}}},
 		{"Options.Budget is -1ns", &handler{}, minute, &Options{Idle: idle.Options{Budget: -1}}},
 		{"IdleTimeout is 30ns", &handler{}, idle.Policy{IdleTimeout: 30}, nil},
 		{"idlegnet: Options.MaxUnsent is -1", &handler{}, minute, &Options{MaxUnsent: -1}},

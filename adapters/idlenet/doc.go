@@ -10,13 +10,13 @@
 // [Listener.Phase] makes phases. [WrapConn] gives timeouts to a single connection, such as a
 // client's.
 //
-// When a connection passes a limit, its pending and later reads and writes fail at
-// once with an error that says so:
+// When a connection passes a limit, it's closed, and its pending and later reads and writes fail
+// with an error that says so:
 //
 //	var timeout *idle.TimeoutError
 //	if errors.As(err, &timeout) { ... timeout.Setting ... }
 //
-// The connection is closed [idle.Options].ReapDelay later, unless somebody has closed it.
+// Close it all the same: that returns nil, and releases what the server keeps of it.
 //
 // # Phases
 //
@@ -90,7 +90,7 @@
 //     Conn that Unwrap finds as its key.
 //
 // Write a farewell in OnEnd. After OnTimeout, the connection may live on. A write in OnTimeout
-// needs a write deadline, because no timeout ends it. One in OnEnd fails [idle.Options].ReapDelay
+// needs a write deadline, because no timeout ends it. One in OnEnd fails a second
 // after OnEnd began. A Ping may block because the peer doesn't read: misses are counted meanwhile.
 //
 // Callbacks of different connections run at the same time. Ping, OnDrain and OnTimeout of one

@@ -16,25 +16,25 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-func TestServerThatIgnoresTheErrorIsHardClosedAfterLinger(t *testing.T) {
+func TestServerThatDoesNothingIsClosed(t *testing.T) {
 	t.Parallel()
 	const limit = 50 * time.Millisecond
-	server, client := connect(t, newReaper(t, idle.Policy{IdleTimeout: limit}), nil)
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
 	start := time.Now()
 	err, at := await(t, func() error { return readAll(client) })
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the client got %v", err)
 	}
-	notBefore(t, at, start, limit+reapDelay)
+	notBefore(t, at, start, limit)
 	wantTimeout(t, read1(server), idle.ReasonIdle)
 	if _, err := server.NetConn().Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("writing past the wrapper gives %v, want net.ErrClosed", err)
 	}
 }
 
-func TestCloseAfterReapIsNoError(t *testing.T) {
+func TestCloseAfterATimeoutIsNoError(t *testing.T) {
 	t.Parallel()
-	server, client := connect(t, newReaper(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
 	await(t, func() error { return readAll(client) })
 	for range 2 {
 		if err := server.Close(); err != nil {
@@ -61,7 +61,7 @@ func TestNothingIsLeftOfTimedOutConnections(t *testing.T) {
 	first.Close()
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	func() {
-		tracker, err := idle.New(idle.Policy{IdleTimeout: 30 * time.Millisecond}, &idle.Options{ReapDelay: 30 * time.Millisecond})
+		tracker, err := idle.New(idle.Policy{IdleTimeout: 30 * time.Millisecond}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestNothingIsLeftOfTimedOutConnections(t *testing.T) {
 		}
 		wait.Wait()
 		wrapped.Close()
-		if live, _ := tracker.Close(); len(live) > 0 { // an error means that a callback needs longer than ReapDelay
+		if live, _ := tracker.Close(); len(live) > 0 {
 			t.Errorf("%d live", len(live))
 		}
 	}()
@@ -195,6 +195,33 @@ func acceptFails(t *testing.T, wrap func(net.Listener) net.Listener, text string
 	}
 	if err, _ := await(t, func() error { return read1(client) }); err == nil {
 		t.Error("the client's connection lives")
+	}
+}
+
+// TestFarewellAfterThePeerHasHungUp has a peer that sends no more as soon as OnEnd has begun to write. The server, which reads
+// until an error and then closes, doesn't cut the rest of the farewell.
+func TestFarewellAfterThePeerHasHungUp(t *testing.T) {
+	t.Parallel()
+	bare, client := tcpPair(t)
+	inner := endTeller{bare, make(chan struct{})}
+	opts := &Options{OnEnd: func(c *Conn, _ *idle.TimeoutError) {
+		c.Write([]byte("by"))
+		<-inner.end
+		time.Sleep(20 * time.Millisecond)
+		c.Write([]byte("e"))
+	}}
+	server, err := wrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		wantTimeout(t, read1(server), idle.ReasonIdle)
+		server.Close()
+	}()
+	io.ReadFull(client, make([]byte, 2))
+	client.CloseWrite()
+	if rest, err := io.ReadAll(client); string(rest) != "e" || err != nil {
+		t.Errorf("the rest of the farewell is %q, %v", rest, err)
 	}
 }
 

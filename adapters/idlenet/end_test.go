@@ -13,10 +13,10 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-func TestServerThatClosesInTimeIsNotReaped(t *testing.T) {
+func TestInnerConnectionIsClosedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &closeCounter{Conn: first(net.Pipe())}
-		server, err := wrapConn(inner, newReaper(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		server, err := wrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,10 +40,10 @@ type lingering struct {
 func (l lingering) SetLinger(sec int) error { l.set <- sec; return nil }
 
 // The closing of who has timed out does not wait for the peer, if the user would.
-func TestReapDoesNotLinger(t *testing.T) {
+func TestTimeoutDoesNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := lingering{first(net.Pipe()), make(chan int, 10)}
-		server, err := wrapConn(inner, newReaper(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		server, err := wrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func (c blockedClose) Close() error {
 
 func TestCloseThatBlocksDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker := newReaper(t, idle.Policy{IdleTimeout: 50 * time.Millisecond})
+		tracker := newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond})
 		release := make(chan struct{})
 		for range 10 {
 			bare, peer := net.Pipe()
@@ -111,9 +111,9 @@ func TestCloseThatBlocksDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-func TestTrackerCloseReapsWhatHasTimedOut(t *testing.T) {
+func TestTrackerCloseAfterATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker, err := idle.New(idle.Policy{IdleTimeout: 50 * time.Millisecond}, &idle.Options{ReapDelay: time.Hour})
+		tracker, err := idle.New(idle.Policy{IdleTimeout: 50 * time.Millisecond}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -111,7 +111,7 @@ func TestHTTPHandlerLongerThanReadTimeout(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	proceed := make(chan struct{})
 	defer close(proceed)
-	tracker := newReaper(t, idle.Policy{ReadTimeout: limit}) // the server closes the connection only when the handler returns
+	tracker := newTracker(t, idle.Policy{ReadTimeout: limit}) // the server closes the connection only when the handler returns
 	client, err := net.Dial("tcp", serveHTTP(t, tracker, func(w http.ResponseWriter, r *http.Request) {
 		<-proceed // which comes after the timeout
 		io.WriteString(w, "done")

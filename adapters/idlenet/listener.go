@@ -29,11 +29,11 @@ type Options struct {
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
 	// OnEnd is called when a connection has timed out, or was ended by a
-	// Drain, End or an eviction. Its reads and writes fail when OnEnd
-	// has returned, but at most Options.Idle.ReapDelay after it began (1 s by
-	// default), so OnEnd may wait for the server. It may change err, which is the
-	// error they fail with. It may write a last message, which no other timeout
-	// ends.
+	// Drain, End or an eviction. The connection is closed when OnEnd
+	// has returned, but at most a second after it began, so OnEnd may wait for the
+	// server. It may change err, which is the error that reads and writes fail with. It may write
+	// a last message, which no other timeout ends. After WriteTimeout, MinWriteRate and
+	// MaxUnsent that fails at once.
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
 	// OnDrain asks the peer to finish. It is called when a connection has its turn

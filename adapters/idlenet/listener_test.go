@@ -180,7 +180,6 @@ func TestWrapRefuses(t *testing.T) {
 			{"idlenet: the listener is a *idlenet.Listener already", share(t, inner, shared, nil), minute, nil},
 			{"idlenet: the listener is one of crypto/tls", tls.NewListener(inner, nil), minute, nil},
 			{"idle: the policy sets no limit", inner, idle.Policy{}, nil},
-			{"Options.ReapDelay is 5ns, shorter than 1ms", inner, minute, &Options{Idle: idle.Options{ReapDelay: 5}}},
 			{"idle: the tracker is closed", inner, minute, &Options{Tracker: closed}},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, nil},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, &Options{Tracker: shared}},

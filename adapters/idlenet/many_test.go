@@ -112,7 +112,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	policy := idle.Policy{
-		IdleTimeout: 20 * ms, ReadTimeout: 20 * ms, WriteTimeout: 20 * ms, MaxAge: 60 * ms, MaxAgeJitter: 50 * ms, MaxAgeGrace: 10 * ms,
+		ExplicitUse: true, IdleTimeout: 20 * ms, ReadTimeout: 20 * ms, WriteTimeout: 20 * ms, MaxAge: 60 * ms, MaxAgeJitter: 50 * ms, MaxAgeGrace: 10 * ms,
 		Heartbeat:   idle.Heartbeat{Interval: 10 * ms, Timeout: 10 * ms, Misses: 2},
 		MinReadRate: idle.Rate{BytesPerSecond: 10, Grace: 20 * ms}, MinWriteRate: idle.Rate{BytesPerSecond: 10, Grace: 20 * ms},
 	}
@@ -154,7 +154,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			again(func() { server.SetWriteDeadline(time.Now().Add(ms)) })
 			again(func() { server.SetDeadline(time.Time{}) })
 			again(func() { server.Enter(exempt); server.Enter(usual) })
-			again(func() { server.Beat(); server.Timeout(); tracker.Stats() })
+			again(func() { server.Use(); server.Beat(); server.Timeout(); tracker.Stats() })
 			if rand.IntN(2) == 0 {
 				time.Sleep(time.Duration(rand.IntN(150)) * ms)
 				server.Close()

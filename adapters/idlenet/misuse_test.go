@@ -50,11 +50,11 @@ func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 	}
 }
 
-// TestReadsAfterTheReap uses a connection whose reads fail in their own way once it is
+// TestReadsAfterTheEnd uses a connection whose reads fail in their own way once it is
 // closed.
-func TestReadsAfterTheReap(t *testing.T) {
+func TestReadsAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, _ := pipe(t, newReaper(t, idle.Policy{IdleTimeout: time.Second}), nil)
+		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Second}), nil)
 		wantTimeout(t, read1(server), idle.ReasonIdle)
 		time.Sleep(time.Minute)
 		wantTimeout(t, read1(server), idle.ReasonIdle)

@@ -2,6 +2,7 @@ package idlenet_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"testing"
@@ -60,7 +61,7 @@ func TestOnEndThatWaits(t *testing.T) {
 	})
 }
 
-// TestOnEndThatChangesTheErrorLate has an OnEnd that changes its error for longer than ReapDelay, while
+// TestOnEndThatChangesTheErrorLate has an OnEnd that changes its error for longer than a second, while
 // reads fail. They return an error that nobody changes any more.
 func TestOnEndThatChangesTheErrorLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,5 +91,78 @@ func TestOnEndThatChangesTheErrorLate(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		<-over
+	})
+}
+
+// TestTimeoutCloses has a server that does nothing with its connection. The peer sees the end at once, or when OnEnd has had
+// its second.
+func TestTimeoutCloses(t *testing.T) {
+	for name, test := range map[string]struct {
+		onEnd func(*idlenet.Conn, *idle.TimeoutError)
+		after time.Duration
+	}{
+		"at once":            {nil, time.Second},
+		"after its farewell": {func(c *idlenet.Conn, _ *idle.TimeoutError) { c.Write([]byte("bye")) }, time.Second},
+		"while it waits":     {func(*idlenet.Conn, *idle.TimeoutError) { time.Sleep(time.Minute) }, 2 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tracker, err := idle.New(idle.Policy{IdleTimeout: time.Second}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inner, client := net.Pipe()
+			defer client.Close()
+			c, err := idlenet.WrapConn(inner, tracker, &idlenet.Options{OnEnd: test.onEnd})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.SetWriteDeadline(time.Now().Add(time.Millisecond)) // of an earlier write
+			begun := time.Now()
+			farewell, err := io.ReadAll(client)
+			if took := time.Since(begun); err != nil || took < test.after || took > test.after+100*time.Millisecond {
+				t.Errorf("%s: closed after %v: %v", name, took, err)
+			}
+			if want := name == "after its farewell"; (string(farewell) == "bye") != want {
+				t.Errorf("%s: the peer got %q", name, farewell)
+			}
+			time.Sleep(time.Minute)
+			tracker.Close()
+		})
+	}
+}
+
+// TestNoFarewellAfterAWriteTimeout has an OnEnd that writes to a peer that doesn't read, beside the write that has timed out.
+// Both fail with the timeout, and the connection is closed at once.
+func TestNoFarewellAfterAWriteTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{WriteTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		inner, client := net.Pipe()
+		defer client.Close()
+		farewell := make(chan error, 1)
+		c, err := idlenet.WrapConn(inner, tracker, &idlenet.Options{OnEnd: func(c *idlenet.Conn, _ *idle.TimeoutError) {
+			_, err := c.Write([]byte("bye"))
+			farewell <- err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, err = c.Write([]byte("hello"))
+		for _, err := range []error{err, <-farewell} {
+			if timeout := new(idle.TimeoutError); !errors.As(err, &timeout) || timeout.Reason != idle.ReasonWrite {
+				t.Error("Write fails with ", err)
+			}
+		}
+		synctest.Wait()
+		if _, err := inner.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Error("not closed: ", err)
+		}
+		if took := time.Since(begun); took > 1100*time.Millisecond {
+			t.Error("it took ", took)
+		}
 	})
 }

@@ -22,7 +22,7 @@ func TestWhoTakesNothingIsReset(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
 	for _, closes := range []bool{true, false} { // or the tracker does
-		tracker := newReaper(t, idle.Policy{WriteTimeout: limit, ReadTimeout: limit})
+		tracker := newTracker(t, idle.Policy{WriteTimeout: limit, ReadTimeout: limit})
 		ends := func(c *Conn) {
 			if closes {
 				c.Close()

@@ -48,27 +48,6 @@ func TestServerThatReadsAfterAStallKeepsTheConnection(t0 *testing.T) {
 	}
 }
 
-// Bytes that come one by one and stay unread are activity each.
-func TestClientThatSendsToABusyServerIsNotIdle(t *testing.T) {
-	t.Parallel()
-	needLinux(t)
-	const limit = 500 * time.Millisecond
-	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
-	var m metronome
-	for end := time.Now().Add(4 * limit); time.Now().Before(end); time.Sleep(limit / 10) {
-		client.Write([]byte("x"))
-		m.beat()
-	}
-	if err := server.Timeout(); err != nil {
-		m.beat()
-		m.mustHaveBeen(t, limit/2)
-		t.Fatal(err)
-	}
-	if err := read1(server); err != nil {
-		t.Error(err)
-	}
-}
-
 // What only the kernel saw it knows to a few milliseconds (a jiffy), which must
 // not make a timeout early. Ticks are long here, so that of many connections
 // some have their limit pass just at the beginning of one.
@@ -84,20 +63,6 @@ func TestNeverEarlyAfterBytesThatOnlyTheKernelSaw(t *testing.T) {
 	defer g.wait.Wait()
 	for i := range 60 {
 		phase := time.Duration(i) * time.Millisecond / 2
-		g.run("unread", func(t *testing.T) {
-			asked := make(chan time.Time, 1)
-			begun := time.Now()
-			_, client := connect(t, tracker, &Options{OnTimeout: func(*Conn, *idle.TimeoutError) bool {
-				asked <- time.Now()
-				return false
-			}})
-			client.Write([]byte("x"))
-			time.Sleep(limit + 2*long + phase) // it has its grant for unread input now
-			last := time.Now()
-			client.Write([]byte("y"))
-			written := time.Now()
-			notBeforeLast(t, <-asked, begun, last, written, limit)
-		})
 		g.run("spliced", func(t *testing.T) {
 			begun := time.Now()
 			server, client := connect(t, tracker, nil)

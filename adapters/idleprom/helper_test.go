@@ -35,7 +35,7 @@ func collectorOf(t testing.TB, tr *idle.Tracker, opts *Options) *Collector {
 }
 
 // hooks have no socket to close.
-var hooks = &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}, Reap: func(any) {}}
+var hooks = &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
 
 // track tracks n connections, which await input, and returns them.
 func track(t testing.TB, tr *idle.Tracker, n int) []*idle.Conn {

@@ -63,7 +63,6 @@ func (c *Conn) holdsBack(err *idle.TimeoutError) bool {
 // farewell calls the OnEnd of a watched connection. No limit of the policy applies to its writes.
 func (c *Conn) farewell(err *idle.TimeoutError) {
 	if x := c.extra.Load(); x != nil && x.on.OnEnd != nil {
-		c.Farewell()
 		x.on.OnEnd(err)
 	}
 }
@@ -157,7 +156,6 @@ func (c *Conn) answer(status int) {
 	if x.written != nil {
 		defer close(x.written)
 	}
-	c.Farewell()
 	c.Interim(false)
 	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+http.StatusText(status)+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 }

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -20,47 +19,29 @@ const (
 	hints    = "HTTP/1.1 103 Early Hints\r\n\r\n"
 )
 
-// handlerLimit sets HandlerTimeout only.
-func handlerLimit() (t httplimits.Timeouts) {
-	t = unlimited()
-	t.HandlerTimeout = time.Second
-	return t
-}
-
-// A moment calls a function once when a write deadline is set. An answer sets one just
-// before it is written.
-type moment struct {
-	net.Conn
-	call func()
-}
-
-func (m *moment) SetWriteDeadline(t time.Time) error {
-	if call := m.call; call != nil && !t.IsZero() {
-		m.call = nil
-		call()
-	}
-	return m.Conn.SetWriteDeadline(t)
+// slowHandler is the timeout of a handler.
+func slowHandler() *idle.TimeoutError {
+	return &idle.TimeoutError{Reason: idle.ReasonPhase, Phase: Request.String(), Setting: "HandlerTimeout"}
 }
 
 // TestResponseMeetsAnswer: a response that begins when the answer is about to be written
 // fails, and so does one that begins after it. It fails when the answer is written, as the
 // server closes the connection then.
 func TestResponseMeetsAnswer(t *testing.T) {
-	inBubble(t, handlerLimit(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		c.HeaderRead()
+		status := c.claim(slowHandler())
 		var errs []error
 		done := make(chan struct{})
-		w.onWriteDeadline = func() {
-			go func() {
-				defer close(done)
-				_, write := c.Write([]byte(response))
-				_, copied := c.ReadFrom(strings.NewReader(response))
-				errs = append(errs, write, copied)
-				c.Close()
-			}()
-			time.Sleep(time.Nanosecond)
-		}
-		c.HeaderRead()
-		c.Read(make([]byte, 1))
+		go func() {
+			defer close(done)
+			_, write := c.Write([]byte(response))
+			_, copied := c.ReadFrom(strings.NewReader(response))
+			errs = append(errs, write, copied)
+			c.Close()
+		}()
+		synctest.Wait()
+		c.answer(status)
 		<-done
 		_, late := c.Write([]byte(response))
 		for _, err := range append(errs, late) {
@@ -77,13 +58,16 @@ func TestResponseMeetsAnswer(t *testing.T) {
 // TestResponseMeetsAnswerInTLS: there the two are told apart by which is first. An interim response
 // passes before the answer.
 func TestResponseMeetsAnswerInTLS(t *testing.T) {
-	for name, want := range map[string]string{"before": "HTTP/1.1 200 ", "after": "HTTP/1.1 503 ", "interim": hints + "HTTP/1.1 503 "} {
+	for name, test := range map[string]struct{ first, want string }{
+		"before":  {response, "HTTP/1.1 200 "},
+		"after":   {"", "HTTP/1.1 503 "},
+		"interim": {hints, hints + "HTTP/1.1 503 "},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()
-			m := &moment{Conn: near}
 			ls := pipes{next: make(chan net.Conn, 1)}
-			ls.next <- m
-			l, err := NewListener("httpconn", tls.NewListener(ls, httpsuite.ServerTLS()), handlerLimit(), NoHTTP2)
+			ls.next <- near
+			l, err := NewListener("httpconn", tls.NewListener(ls, httpsuite.ServerTLS()), unlimited(), NoHTTP2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,20 +88,17 @@ func TestResponseMeetsAnswerInTLS(t *testing.T) {
 			}()
 			secure.Read(make([]byte, 1))
 			c.HeaderRead()
-			var late error
-			switch name {
-			case "before":
-				m.call = func() { io.WriteString(secure, response) }
-			case "interim":
+			status := c.claim(slowHandler())
+			if test.first == hints {
 				c.Interim(true)
-				m.call = func() { io.WriteString(secure, hints) }
 			}
-			secure.Read(make([]byte, 1))
-			if _, late = io.WriteString(secure, response); late == nil {
+			io.WriteString(secure, test.first)
+			c.answer(status)
+			if _, late := io.WriteString(secure, response); late == nil {
 				t.Errorf("%s: a response after the answer succeeds", name)
 			}
 			secure.Close()
-			if got := <-got; !strings.HasPrefix(got, want) || strings.Count(got, "HTTP/") != strings.Count(want, "HTTP/") {
+			if got := <-got; !strings.HasPrefix(got, test.want) || strings.Count(got, "HTTP/") != strings.Count(test.want, "HTTP/") {
 				t.Errorf("%s: the client got %q", name, got)
 			}
 			l.Close()
@@ -142,7 +123,6 @@ func TestPipelinedTimeoutLetsTheServerWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limits := unlimited()
 			limits.BodyTimeout = time.Second
-			limits.Idle.ReapDelay = time.Minute
 			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
 				c.Idle()
 				c.RequestBegun()
@@ -156,6 +136,10 @@ func TestPipelinedTimeoutLetsTheServerWrite(t *testing.T) {
 				}
 				w.full = test.full
 				begun := time.Now()
+				c.Conn.SetReadDeadline(time.Time{}) // servers do that before they read again
+				if _, err := c.Read(make([]byte, 1)); !errors.As(err, &timeout) || time.Since(begun) > 0 {
+					t.Errorf("another read took %v: %v", time.Since(begun), err)
+				}
 				_, err := io.WriteString(c, response)
 				if took := time.Since(begun); took != test.took {
 					t.Errorf("the write took %v", took)

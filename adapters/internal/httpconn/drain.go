@@ -185,7 +185,7 @@ func (d *drain) closeHijacked() {
 	d.mu.Lock()
 	var all []*Conn
 	for p := range d.hijacked {
-		if c := p.Value(); c != nil && !c.Ending() {
+		if c := p.Value(); c != nil && !c.TimedOut() {
 			all = append(all, c)
 		}
 	}

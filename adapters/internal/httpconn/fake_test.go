@@ -26,8 +26,6 @@ type wire struct {
 	deadline time.Time
 	full     bool      // nothing that is written is taken
 	until    time.Time // the deadline for writing
-
-	onWriteDeadline func() // called once, when a write deadline is set; may be nil
 }
 
 func newWire() *wire { return &wire{change: make(chan struct{})} }
@@ -78,26 +76,24 @@ func (w *wire) Read(b []byte) (int, error) {
 }
 
 func (w *wire) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.full {
-		until := w.until
-		w.mu.Unlock()
-		if until.IsZero() {
-			select {}
-		}
-		time.Sleep(time.Until(until))
+	for {
 		w.mu.Lock()
-		return 0, os.ErrDeadlineExceeded
+		change, full := w.change, w.full
+		switch {
+		case w.closed:
+			w.mu.Unlock()
+			return 0, net.ErrClosed
+		case !w.until.IsZero() && !w.until.After(time.Now()):
+			w.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		case !full:
+			w.written = append(w.written, b...)
+			w.mu.Unlock()
+			return len(b), nil
+		}
+		w.mu.Unlock()
+		<-change
 	}
-	switch {
-	case w.closed:
-		return 0, net.ErrClosed
-	case !w.until.IsZero() && !w.until.After(time.Now()):
-		return 0, os.ErrDeadlineExceeded
-	}
-	w.written = append(w.written, b...)
-	return len(b), nil
 }
 
 func (w *wire) isClosed() bool {
@@ -127,10 +123,6 @@ func (w *wire) SetDeadline(t time.Time) error {
 
 func (w *wire) SetWriteDeadline(t time.Time) error {
 	w.alter(func() { w.until = t })
-	if call := w.onWriteDeadline; call != nil {
-		w.onWriteDeadline = nil
-		call()
-	}
 	return nil
 }
 

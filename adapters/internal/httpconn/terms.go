@@ -121,8 +121,6 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 		return refuse("Shards", o.Shards, was.Shards)
 	case o.Budget != 0 && o.Budget != was.Budget:
 		return refuse("Budget", o.Budget, was.Budget)
-	case o.ReapDelay != 0 && o.ReapDelay != was.ReapDelay:
-		return refuse("ReapDelay", o.ReapDelay, was.ReapDelay)
 	case o.Logger != nil && o.Logger != was.Logger:
 		return refuse("Logger", "another one", "its own")
 	case o.Setting != nil:

@@ -42,9 +42,8 @@ type Conn struct {
 // single load.
 const (
 	asking       = 1 << iota // OnTimeout is running for IdleTimeout
-	expired                  // Expire has been called, or Close: nothing is written any more either
-	reaped                   // the connection was closed because it had timed out
-	shut                     // expire has closed it at once, because it has no deadlines
+	over                     // reads fail: Expire, Close or LetWrite has been called
+	closed                   // the inner connection is closed, or being closed
 	readAhead                // see ReadAhead
 	crediting                // a policy has had a minimum write rate; see prepare
 	smallSteps               // large writes are made in small steps
@@ -56,8 +55,6 @@ const (
 	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
 	newAccount               // see RestartWriteRate
 	retracked                // extra.track has replaced track; see Track
-	farewell                 // the first write that has to wait gets a deadline; see Farewell
-	writesOn                 // Expire ends reads only; see LetWrite
 
 	// Track has reported the wait of a read or write that may have been under
 	// way; see adoptWaits.
@@ -125,7 +122,7 @@ func (c *Conn) received(n, count int, err error) (deliver bool) {
 	track := c.trackedBy(m)
 	if n > 0 {
 		track.Received(count)
-	} else if m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+	} else if m&readAhead == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		return true // the wait goes on; see idle.Conn.AwaitRead
 	}
 	track.PauseRead()
@@ -133,51 +130,43 @@ func (c *Conn) received(n, count int, err error) (deliver bool) {
 }
 
 // discard continues a read after a timeout, whose last result was err. It discards input
-// until Expire makes the read fail.
+// until the connection is closed, LetWrite is called, or its user's own deadline has passed. The peer may have closed it
+// in reply to what OnEnd wrote. If that read failed at once, the caller might close the connection under OnEnd.
 func (c *Conn) discard(err error) (int, error) {
 	for err == nil {
 		_, err = c.inner.Read(make([]byte, 512))
 	}
-	// The peer may have closed the connection in reply to what OnEnd wrote. Wait for Expire, so
-	// that the caller gets the timeout and not EOF. The wait is bounded, because it may be OnEnd
-	// itself that reads.
 	if errors.Is(err, io.EOF) {
-		c.awaitExpired(time.Second)
+		c.awaitOver()
 	}
 	return 0, err
 }
 
-// awaitExpired waits until c is expired, but no longer than the time d. It and setExpired see
-// each other:
+// awaitOver waits until reads fail. It and setOver see each other:
 //
-//	awaitExpired: store the channel, then load the flag
-//	setExpired:   set the flag, then load the channel
-func (c *Conn) awaitExpired(d time.Duration) {
+//	awaitOver: store the channel, then load the flag
+//	setOver:   set the flag, then load the channel
+func (c *Conn) awaitOver() {
 	c.update(func(x *extra) bool {
 		if x.over == nil {
 			x.over = make(chan struct{})
 		}
 		return true
 	})
-	if c.flags.Load()&expired != 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-c.extra.Load().over:
-	case <-timer.C:
+	if c.flags.Load()&over == 0 {
+		<-c.extra.Load().over
 	}
 }
 
-// setExpired sets the flag expired.
-func (c *Conn) setExpired() {
-	if c.flags.Or(expired)&expired != 0 {
-		return
+// setOver sets the flag over. It reports whether it was not set.
+func (c *Conn) setOver() bool {
+	if c.flags.Or(over)&over != 0 {
+		return false
 	}
 	if x := c.extra.Load(); x != nil && x.over != nil {
 		close(x.over)
 	}
+	return true
 }
 
 // Write writes to the connection as described for net.Conn.
@@ -211,7 +200,7 @@ func (c *Conn) sent(n int, err error) {
 	m := c.flags.Load()
 	track := c.trackedBy(m)
 	switch {
-	case n <= 0 && m&expired == 0 && errors.Is(err, os.ErrDeadlineExceeded):
+	case n <= 0 && errors.Is(err, os.ErrDeadlineExceeded):
 		return // the wait goes on
 	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
 	case m&kernelCounts != 0:
@@ -239,9 +228,6 @@ func (w *writer) WriteWaits(queued uint64, moved bool) {
 	if moved && m&asking == 0 {
 		c.trackedBy(m).TouchOut()
 	}
-	if m&farewell != 0 {
-		c.limitFarewell()
-	}
 	if queued > 0 {
 		c.queued.Store(uint32(queued))
 		c.setFlag(sampled, true)
@@ -267,38 +253,37 @@ func (c *Conn) setFlag(m uint32, on bool) {
 // connection has already been closed because it had timed out.
 func (c *Conn) Close() error {
 	c.tracking().Stop()
-	c.setExpired()
+	c.setOver()
 	if again := c.tracking(); again.Live() {
 		again.Stop() // a concurrent Init or Track has not seen the flag
 	}
 	err := c.closeInner()
-	if c.flags.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
+	if c.Timeout() != nil && errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-// closeInner closes the connection that was given to Init.
+// closeInner closes the connection that was given to Init, once.
 func (c *Conn) closeInner() error {
-	if x := c.extra.Load(); x != nil && x.counted != nil {
-		return x.counted.Close()
+	if c.flags.Or(closed)&closed != 0 {
+		return &net.OpError{Op: "close", Net: "tcp", Err: net.ErrClosed}
 	}
-	return c.inner.Close()
+	inner := c.inner
+	if x := c.extra.Load(); x != nil && x.counted != nil {
+		inner = x.counted
+	}
+	err := inner.Close()
+	if x := c.extra.Load(); x != nil && x.closed != nil {
+		x.closed()
+	}
+	return err
 }
 
-// explain returns the timeout in place of err if the timeout has made an
-// operation fail.
+// explain returns the timeout in place of err if the connection has timed out.
 func (c *Conn) explain(op string, err error) error {
-	if err == nil {
-		return nil
-	}
 	timeout := c.Timeout()
-	switch {
-	case timeout == nil:
-		return err
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), c.flags.Load()&(shut|reaped) != 0:
-	case errors.Is(err, io.EOF) && c.flags.Load()&expired != 0: // the peer has closed the connection in reply to what OnEnd wrote
-	default:
+	if err == nil || timeout == nil {
 		return err
 	}
 	explained := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.KnownAddr(), Err: timeout}
@@ -348,8 +333,8 @@ func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
 // see [idle.Conn.End].
 func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
 
-// Ending reports whether the connection has timed out and isn't closed yet.
-func (c *Conn) Ending() bool { return c.tracking().Ending() }
+// TimedOut reports whether the connection has timed out. It may not be closed yet.
+func (c *Conn) TimedOut() bool { return c.tracking().TimedOut() }
 
 // Idle returns how long ago the connection was last used; see [idle.Conn.Idle]. The result may be
 // up to two ticks too short. Bytes in the kernel's buffer don't count until they are read.

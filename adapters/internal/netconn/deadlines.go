@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,17 +22,13 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.setDeadline(c.inner.SetWriteDeadline, writeDeadline, t)
 }
 
-// setDeadline sets a deadline of inner. If the connection has timed out, it restores the deadline
-// in the past that Expire has set.
+// setDeadline sets a deadline of inner, and restores the one in the past that LetWrite has set.
 //
 // Removing a deadline that is not set costs nothing. Servers do that often: net/http four times
 // per request. After NetConn, c can't know which deadlines are set.
 func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time) error {
-	if t.IsZero() && !c.userDeadlines.may(sides) && c.flags.Load()&expired == 0 {
+	if t.IsZero() && !c.userDeadlines.may(sides) && c.flags.Load()&over == 0 {
 		return nil
-	}
-	if sides&writeDeadline != 0 {
-		c.setFlag(farewell, false)
 	}
 	has := c.userDeadlines.lock()
 	err := set(t)
@@ -41,44 +38,21 @@ func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time)
 		has |= sides
 	}
 	c.userDeadlines.unlock(has)
-	if c.flags.Load()&expired != 0 {
-		c.fail()
+	if sides&readDeadline != 0 && c.flags.Load()&over != 0 {
+		c.inner.SetReadDeadline(past())
 	}
-	return err
+	return c.explain("set", err)
 }
 
-// patience is how long the last writes to a connection that has timed out may wait.
-const patience = time.Second
-
-// Farewell is called before the last writes to a connection that has timed out. They fail when they
-// have waited for the peer for a second. The second begins when a write has to wait, because a
-// busy machine may take longer than that to get there. It begins at once if a write is under way,
-// which may be waiting already, or if nobody reports when one waits.
-func (c *Conn) Farewell() {
-	c.SetWriteDeadline(time.Time{})
-	if c.flags.Or(farewell)&notifies != 0 && c.writing.TryLock() {
-		c.writing.Unlock()
-		return
-	}
-	c.limitFarewell()
-}
-
-// limitFarewell lets the second begin.
-func (c *Conn) limitFarewell() { c.SetWriteDeadline(time.Now().Add(patience)) }
-
-// LetWrite is called before Expire if the owner may hold back output, which would be lost. Then
-// only reads fail, by which the owner notices, and its writes are the last ones; see Farewell.
+// LetWrite is called in OnEnd if the owner may hold back output, which would be lost. Reads fail, by which the owner notices.
+// LetWrite returns when it has closed the connection, or when its time is up.
 func (c *Conn) LetWrite() {
-	c.Farewell()
-	c.flags.Or(writesOn)
-}
-
-// fail makes reads and writes fail, or reads only after LetWrite.
-func (c *Conn) fail() error {
-	if c.flags.Load()&writesOn != 0 {
-		return c.inner.SetReadDeadline(past())
+	closed := make(chan struct{})
+	c.update(func(x *extra) bool { x.closed = sync.OnceFunc(func() { close(closed) }); return true })
+	if c.setOver() { // otherwise it may have been closed before closeInner could see x.closed
+		c.inner.SetReadDeadline(past())
+		<-closed
 	}
-	return c.inner.SetDeadline(past())
 }
 
 // past returns a deadline that has passed whatever the clock says.

@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"math"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
@@ -32,11 +33,11 @@ func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	s.Hooks.Probe = func(owner any, about idle.Reason) idle.SocketState { return owner.(isConn).conn().examine(about) }
 	s.Hooks.Unsent = func(owner any) int { return int(min(kernel.Queued(owner.(isConn).conn().inner), math.MaxInt32)) }
 	s.Hooks.Expire = func(owner any, err *idle.TimeoutError) { owner.(isConn).conn().expire(err) }
-	s.Hooks.Reap = func(owner any) { owner.(isConn).conn().reap() }
 	if end := callbacks.OnEnd; end != nil {
 		s.Hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
 			c, known := owner.(isConn).conn(), *err // a copy, because OnEnd may change err
 			c.timedOut(&known)
+			c.limitFarewell()
 			end(owner, err)
 			c.timedOut(err)
 		}
@@ -56,39 +57,40 @@ func (s *Setup) connIn(v any) *Conn {
 	return s.in(v)
 }
 
-// expire makes all reads and writes fail by setting a deadline in the past (but see LetWrite).
-// Unlike Close that cannot block. A connection without deadlines is closed at
-// once.
+// limitFarewell prepares for what OnEnd writes. A peer that doesn't read gets nothing, so a write fails at once. Otherwise
+// no deadline applies that was set before, but the connection is closed a second later at the latest.
+func (c *Conn) limitFarewell() {
+	switch {
+	case isWriteTimeout(c.Timeout()):
+		c.inner.SetWriteDeadline(past())
+	case c.userDeadlines.may(writeDeadline):
+		c.inner.SetWriteDeadline(time.Time{})
+	}
+}
+
+// expire closes the connection. That can't block, whatever the user has set with SetLinger, if it's a plain socket.
 func (c *Conn) expire(err *idle.TimeoutError) {
 	if c.Timeout() == nil { // otherwise OnEnd may still be changing err
 		c.timedOut(err)
 	}
-	c.setExpired()
+	c.setOver()
 	if isWriteTimeout(c.Timeout()) {
 		c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
+	} else {
+		c.SetLinger(-1)
 	}
-	if err := c.fail(); err != nil {
-		c.flags.Or(shut)
-		go c.reap()
+	if isSocket(c.bare()) {
+		c.closeInner()
+		return
 	}
+	c.inner.SetDeadline(past()) // Close may wait for a Write
+	go c.closeInner()
 }
 
 // isWriteTimeout reports whether err means that the peer doesn't read. err is nil if the tracker
 // was closed after the end was decided, but before OnEnd or Expire was called.
 func isWriteTimeout(err *idle.TimeoutError) bool {
 	return err != nil && (err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate)
-}
-
-// reap closes a connection that nobody has closed after it timed out. Close must
-// not wait for the peer any longer, whatever the user has set with SetLinger.
-func (c *Conn) reap() {
-	if c.flags.Or(reaped)&reaped != 0 {
-		return // expire has closed it
-	}
-	if !isWriteTimeout(c.Timeout()) {
-		c.SetLinger(-1)
-	}
-	c.closeInner()
 }
 
 // onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, bytes written do not count

@@ -51,12 +51,10 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	now := c.tracking()
 	wasLive := now.Live()
 	switch {
-	case c.flags.Load()&expired != 0:
+	case c.flags.Load()&over != 0 || now.TimedOut():
 		return c.trackError()
 	case wasLive && !again:
 		return idle.ErrTracked
-	case now.Ending():
-		return errEnding
 	}
 	// The new tracking has an idle.Conn of its own. A Read that is under way may still report to
 	// the previous idle.Conn, with a stamp of the previous tracker's clock.
@@ -83,10 +81,10 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	// Track and a concurrent Close see each other:
 	//
 	//    Track:  replace extra, then load flags
-	//    Close:  set expired, then load extra
+	//    Close:  set over, then load extra
 	//
 	// So Close finds the new track and closes it, or Track sees the flag here.
-	if c.flags.Load()&expired != 0 && track.Stop() {
+	if c.flags.Load()&over != 0 && track.Stop() {
 		return c.trackError()
 	}
 	return nil
@@ -134,18 +132,21 @@ func (c *Conn) unlock(direction *sync.Mutex) {
 	}
 }
 
-// errEnding is returned while the callbacks of a timeout are running.
+// errEnding is returned until the limit that has passed is known.
 var errEnding = errors.New("idlenet: the connection is timing out")
 
 // trackError returns the reason why Track has failed.
 func (c *Conn) trackError() error {
-	if timeout := c.Timeout(); timeout != nil {
+	timeout, m := c.Timeout(), c.flags.Load()
+	switch {
+	case timeout != nil:
 		return timeout
+	case m&over != 0:
+		return net.ErrClosed
+	case c.trackedBy(m).TimedOut():
+		return errEnding
 	}
-	if c.flags.Load()&expired == 0 {
-		return idle.ErrTracked // another goroutine has called Track
-	}
-	return net.ErrClosed
+	return idle.ErrTracked // another goroutine has called Track
 }
 
 // extra holds what few connections have. It is never changed, only replaced.
@@ -154,7 +155,8 @@ type extra struct {
 	track   *idle.Conn         // replaces Conn.track if not nil
 	address *address           // nil for a socket
 	counted net.Conn           // what to close instead of Conn.inner, if not nil
-	over    chan struct{}      // closed when the flag expired is set; nil if nobody waits for that
+	over    chan struct{}      // closed when the flag over is set; nil if nobody waits for that
+	closed  func()             // to be called when c is closed; nil if nobody waits for that
 }
 
 // tracking returns the idle.Conn that tracks c, or did so last.

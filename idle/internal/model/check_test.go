@@ -13,8 +13,8 @@ func atEnd(m *memory) {
 		return
 	}
 	if !m.state.live {
-		if m.pending != m.state.expired {
-			m.fault = "in a slot, or not, unlike what is still to be reaped"
+		if m.pending {
+			m.fault = "ended, and still in a slot"
 		}
 		return
 	}

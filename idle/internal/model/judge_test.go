@@ -6,7 +6,6 @@ package model
 type modelOwner struct {
 	examines    bool // has Probe
 	asked, keep bool // has OnTimeout, and answers yes
-	reaped      bool // has Reap
 }
 
 // judging is Shard.check, of a connection that a pass has in hand:
@@ -15,9 +14,9 @@ type modelOwner struct {
 // mark back, see deliver.
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
-	t.step("check", goOn).begin("Shard.check").does("<state <state")
+	t.step("check", goOn).begin("Shard.check").does("<state")
 	if flaw != "an end is marked after the last look" {
-		t.mark("mark", "asked", flaw)
+		t.mark("mark", "look clock", flaw)
 	}
 	t.verdict("look", flaw)
 	if o.examines {
@@ -38,7 +37,7 @@ func judging(flaw string, o modelOwner) *thread {
 	isMarked := func(s modelState) bool {
 		return s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
-	t.end("expire", "a limit", "replace", flaw, o.reaped, isMarked, []string{"expire", "expire-to-reap"}, func(m *memory, r *registers) {
+	t.end("expire", "a limit", "replace", flaw, isMarked, []string{"expire"}, func(m *memory, r *registers) {
 		switch {
 		case o.examines && r.examined != r.what:
 			m.fault = "timed out for a limit that nobody has examined"
@@ -50,7 +49,6 @@ func judging(flaw string, o modelOwner) *thread {
 			m.fault = "a byte was delivered, and the wait for it ended the connection"
 		}
 	})
-	t.linger(flaw)
 	t.ping(flaw)
 	t.spare("replace", "")
 	t.lock("replacing")
@@ -327,7 +325,7 @@ func (t *thread) ping(flaw string) {
 }
 
 // end adds the steps of Shard.end, with the transitions by which the connection ends.
-func (t *thread) end(name, what, otherwise, flaw string, reaped bool, may func(modelState) bool, by []string, check func(*memory, *registers)) {
+func (t *thread) end(name, what, otherwise, flaw string, may func(modelState) bool, by []string, check func(*memory, *registers)) {
 	t.lock(name)
 	if len(by) > 0 && by[0] == "expire" && what != "" {
 		t.step(name+" limits", func(m *memory, r *registers) string {
@@ -337,7 +335,7 @@ func (t *thread) end(name, what, otherwise, flaw string, reaped bool, may func(m
 			return ""
 		}).does("<phase")
 	}
-	t.move(name+" move", name+" unlock", flaw, may, func(s *modelState) { s.live, s.expired, s.ending = false, reaped, true },
+	t.move(name+" move", name+" unlock", flaw, may, func(s *modelState) { s.live, s.ending = false, true },
 		func(m *memory, r *registers) string {
 			m.outcomes++
 			r.ended = true
@@ -352,8 +350,6 @@ func (t *thread) end(name, what, otherwise, flaw string, reaped bool, may func(m
 	})
 	t.step(name+" unlock", func(m *memory, r *registers) string {
 		switch m.locked = false; {
-		case r.ended && reaped:
-			return "linger lock"
 		case r.ended && r.asked != 0:
 			return "asked"
 		case r.ended:
@@ -361,18 +357,4 @@ func (t *thread) end(name, what, otherwise, flaw string, reaped bool, may func(m
 		}
 		return otherwise
 	})
-}
-
-// linger adds the steps of Shard.linger, which places what has timed out to be
-// reaped.
-func (t *thread) linger(flaw string) {
-	t.lock("linger").begin("Shard.lingerFor")
-	t.step("linger state", func(m *memory, r *registers) string {
-		if !m.state.expired && flaw != "linger does not look" {
-			return "linger unlock"
-		}
-		return ""
-	}).does("<state")
-	t.step("linger schedule", func(m *memory, r *registers) string { m.placed, m.pending = far, true; return "" }).does(">placed")
-	t.unlock("linger", "end")
 }

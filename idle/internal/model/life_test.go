@@ -139,9 +139,8 @@ func replacing(flaw string, by int8) *thread {
 func closing() *thread {
 	t := newThread("closer")
 	t.lock("close").begin("Conn.close")
-	t.step("close cancel", func(m *memory, r *registers) string { m.pending = false; return "" })
 	t.step("close load", func(m *memory, r *registers) string {
-		if r.state = m.state; !r.state.live && !r.state.expired {
+		if r.state = m.state; !r.state.live {
 			return "close unlock"
 		}
 		return ""
@@ -150,12 +149,11 @@ func closing() *thread {
 		if m.state != r.state {
 			return "close load"
 		}
-		m.state = modelState{ending: r.state.expired}
-		if r.state.live {
-			m.outcomes++
-		}
+		m.state = modelState{}
+		m.outcomes++
 		return ""
-	}).does("?state").changes("stop", "stop-expired")
+	}).does("?state").changes("stop")
+	t.step("close cancel", func(m *memory, r *registers) string { m.pending = false; return "" })
 	t.unlock("close", "")
 	return t
 }

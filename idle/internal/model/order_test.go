@@ -5,12 +5,12 @@ package model
 // ordering is Shard.dismiss of a connection, whether it is in use or not. A pass carries it
 // out, so it never runs beside the part of the judge before OnTimeout. The model lets it,
 // which is more than can happen.
-func ordering(flaw string, reaped bool) *thread { return dismissing(flaw, reaped, true) }
+func ordering(flaw string) *thread { return dismissing(flaw, true) }
 
 // sparing is the same for a connection that is spared if it is in use.
-func sparing(flaw string) *thread { return dismissing(flaw, false, false) }
+func sparing(flaw string) *thread { return dismissing(flaw, false) }
 
-func dismissing(flaw string, reaped, forced bool) *thread {
+func dismissing(flaw string, forced bool) *thread {
 	t := newThread("order")
 	t.step("live", func(m *memory, r *registers) string {
 		if !m.state.live || m.state.asking && !forced {
@@ -38,14 +38,13 @@ func dismissing(flaw string, reaped, forced bool) *thread {
 	}
 	by := []string{"expire"}
 	if forced {
-		by = []string{"force", "force-to-reap"}
+		by = []string{"force"}
 	}
-	t.end("terminate", "", "is live", flaw, reaped, mayEnd, by, func(m *memory, r *registers) {
+	t.end("terminate", "", "is live", flaw, mayEnd, by, func(m *memory, r *registers) {
 		if m.answers && !forced {
 			m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
 		}
 	})
-	t.linger(flaw)
 	t.step("is live", func(m *memory, r *registers) string { return "end" }).does("<state")
 	if !forced {
 		t.spare("take back", "end")
@@ -57,21 +56,14 @@ var orderScenarios = []scenario{{
 	name:   "an order against Close",
 	memory: tracked(idlePhase, 3, false).placedAt(4),
 	threads: func(flaw string) []*thread {
-		return []*thread{ordering(flaw, false), closing(), ticking(1)}
+		return []*thread{ordering(flaw), closing(), ticking(1)}
 	},
 	flaws: []string{"an end does not look"},
-}, {
-	name:   "an order for what is to be reaped, against Close",
-	memory: tracked(idlePhase, 3, false).placedAt(4),
-	threads: func(flaw string) []*thread {
-		return []*thread{ordering(flaw, true), closing(), ticking(1)}
-	},
-	flaws: []string{"linger does not look"},
 }, {
 	name:   "an order against an activity that brings the deadline forward",
 	memory: tracked(waitPhase, 2, false).placedAt(6),
 	threads: func(flaw string) []*thread {
-		return []*thread{ordering(flaw, false), awaiting(flaw), ticking(1)}
+		return []*thread{ordering(flaw), awaiting(flaw), ticking(1)}
 	},
 	flaws: []string{"an order leaves the connection in the wheel"},
 }, {
@@ -88,13 +80,13 @@ var orderScenarios = []scenario{{
 	name:   "an order against an OnTimeout that answers no",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, refusingOwner), ordering(flaw, false), touching(1)}
+		return []*thread{judging(flaw, refusingOwner), ordering(flaw), touching(1)}
 	},
 }, {
 	name:   "an order against an OnTimeout that answers yes",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), ordering(flaw, false), ticking(1)}
+		return []*thread{judging(flaw, keepingOwner), ordering(flaw), ticking(1)}
 	},
 	flaws: []string{"an order leaves the connection in the wheel"},
 }}

@@ -58,15 +58,13 @@ idle.renewed = <state [ look <placed [ placeAt ] ]
 # The beginning and the end. The words of a new connection, but for its state and its phase, are stored plainly before
 # anybody else can see them, and no trace has that.
 insert  = <phase [ <phase ] [ >state.admit [ <born ] ( >placed | place ) ]
-expire  = <phase [ <state { <state } [ >state.expire | >state.expire-to-reap ] ]
-end     = <state { <state } ( >state.expire | >state.expire-to-reap | <state )
-force   = <state { <state } ( >state.force | >state.force-to-reap | <state )
+expire  = <phase [ <state { <state } [ >state.expire ] ]
+end     = <state { <state } ( >state.expire | <state )
+force   = <state { <state } ( >state.force | <state )
 
 Shard.track     = <state | >state.track >phase [ insert ] [ >state.refuse ]
-Conn.close      = <state { <state } [ >state.stop | >state.stop-expired ]
-Shard.takeOne   = <state [ <state { <state } >state.stop ]
-Shard.endLinger = <state [ <state { <state } [ >state.stop-expired ] ]
-Shard.lingerFor = <state [ >placed ]
+Conn.close      = <state { <state } [ >state.stop ]
+Shard.takeOne   = <state { <state } >state.stop
 
 # A pass. A connection is marked before the last look that decides that it ends.
 refresh = <born [ raise(lastIn) raise(lastOut) raise(used) raise(unread) raise(beat) raise(pinged) raise(began) raise(born) raise(told) ]
@@ -80,8 +78,8 @@ letOff  = <$1.paid <$1.at { <$1.paid | <$1.at | >$1.at } [ >$1.paid ]
 keep    = raise(used) | raise(in.at) | raise(out.at) | letOff(in) | letOff(out) | raise(beat) raise(pinged) change(beats-kept) | raise(began)
 timeOut = expire [ replace ]
 
-Shard.isDue      = <state [ <placed [ <placed >placed ] | >placed | refresh look [ placeAt ] ]
-Shard.check      = <state [ <state ( dismiss | change(mark) decide [ dismiss [ change(mark) decide ] ] { apply decide } [ replace | change(no-miss) ping | >state.miss ping | told | ask | timeOut ] ) ]
+Shard.isDue      = <state [ >placed | refresh look [ placeAt ] ]
+Shard.check      = <state ( dismiss | change(mark) decide [ dismiss [ change(mark) decide ] ] { apply decide } [ replace | change(no-miss) ping | >state.miss ping | told | ask | timeOut ] )
 Shard.ping.func1 = <state
 Shard.ping.func2 = change(pinged)
 Shard.tell.func1 = <state

@@ -67,7 +67,6 @@ func (m memory) replaceable(phase int8) memory {
 
 var (
 	plainOwner    = modelOwner{}
-	reapedOwner   = modelOwner{reaped: true}
 	refusingOwner = modelOwner{asked: true}
 	keepingOwner  = modelOwner{asked: true, keep: true}
 	openOwner     = modelOwner{examines: true}
@@ -159,7 +158,7 @@ var scenarios = []scenario{{
 	name:   "a byte that is delivered against expiry by idleness",
 	memory: tracked(idlePhase, 3, true),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, reapedOwner), delivering(flaw), ticking(1)}
+		return []*thread{judging(flaw, plainOwner), delivering(flaw), ticking(1)}
 	},
 	flaws: deliveryFlaws,
 }, {
@@ -225,20 +224,6 @@ var scenarios = []scenario{{
 		return []*thread{judging(flaw, plainOwner), closing(), closing(), touching(1)}
 	},
 	flaws: []string{"an end does not look"},
-}, {
-	name:   "close against expiry and what lingers",
-	memory: tracked(idlePhase, 4, false),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, reapedOwner), closing(), ticking(1)}
-	},
-	flaws: []string{"an end does not look", "linger does not look"},
-}, {
-	name:   "two closes against expiry and what lingers",
-	memory: tracked(idlePhase, 4, false),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, reapedOwner), closing(), closing()}
-	},
-	flaws: []string{"linger does not look"},
 }, {
 	name:   "close against expiry",
 	memory: tracked(idlePhase, 4, false),

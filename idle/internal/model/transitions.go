@@ -8,7 +8,6 @@ type Flags uint32
 const (
 	Live Flags = 1 << iota
 	Ending
-	Expired
 	Over
 	Asking
 	Telling
@@ -52,8 +51,8 @@ func (t *Transition) apply(was Flags) Flags {
 var Transitions = []Transition{
 	// Track.
 	{Name: "track", By: by("Shard.track"), Not: all, Set: Entering},
-	{Name: "refuse", By: by("Shard.track"), Need: Entering, Not: Live | Expired | Over, Clear: all},
-	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Expired | Over | Ending, Set: Live, Clear: Entering},
+	{Name: "refuse", By: by("Shard.track"), Need: Entering, Not: Live | Over, Clear: all},
+	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Over | Ending, Set: Live, Clear: Entering},
 
 	// What the owner reports.
 	{Name: "deliver", By: by("Conn.deliverSlow"), Need: Live, Clear: Ending},
@@ -63,11 +62,8 @@ var Transitions = []Transition{
 	{Name: "mark", By: by("Shard.check", "Shard.ask", "Shard.mayEnd"), Need: Live, Not: Ending, Set: Ending},
 	{Name: "spare", By: by("Shard.replace", "Shard.dismiss"), Need: Live | Ending, Clear: Ending},
 	{Name: "expire", By: by("Shard.end"), Need: Live | Ending, Set: Over, Clear: Live},
-	{Name: "expire-to-reap", By: by("Shard.end"), Need: Live | Ending, Set: Expired, Clear: Live},
 	{Name: "force", By: by("Shard.end"), Need: Live, Set: Over | Ending, Clear: Live},
-	{Name: "force-to-reap", By: by("Shard.end"), Need: Live, Set: Expired | Ending, Clear: Live},
-	{Name: "stop", By: by("Conn.close", "Shard.takeOne"), Need: Live, Not: Expired, Set: Over, Clear: all &^ Over},
-	{Name: "stop-expired", By: by("Conn.close", "Shard.endLinger"), Need: Expired, Not: Live, Set: Over | Ending, Clear: all &^ (Over | Ending)},
+	{Name: "stop", By: by("Conn.close", "Shard.takeOne"), Need: Live, Set: Over, Clear: all &^ Over},
 
 	// What a pass does.
 	{Name: "ask", By: by("Shard.ask"), Need: Live, Not: Asking, Set: Asking, Clear: Ending},

@@ -6,7 +6,7 @@ import (
 )
 
 // modelled are the flags that the model has. It begins after Track, and keeps no active heartbeat.
-const modelled = Live | Ending | Expired | Asking | Unanswered
+const modelled = Live | Ending | Asking | Unanswered
 
 var beyondModel = []string{"admit", "refuse", "beats-kept"}
 
@@ -15,7 +15,7 @@ func (s modelState) flags() (f Flags) {
 		is   bool
 		flag Flags
 	}{
-		{s.live, Live}, {s.expired, Expired}, {s.ending, Ending}, {s.asking, Asking},
+		{s.live, Live}, {s.ending, Ending}, {s.asking, Asking},
 		{s.pinged, Unanswered},
 	} {
 		if of.is {
@@ -65,7 +65,7 @@ func TestTransitions(t *testing.T) {
 			if was&Live != 0 && is&Live == 0 {
 				is |= wasLive
 			}
-			if is&Live != 0 && is&(wasLive|Expired|Over) != 0 || is&(Expired|Over) == Expired|Over {
+			if is&Live != 0 && is&(wasLive|Over) != 0 || is&wasLive != 0 && is&Over == 0 {
 				t.Fatalf("%s: from %b to %b", tr.Name, was, is)
 			}
 			if !seen[is] {

@@ -16,8 +16,8 @@ type modelWait struct {
 }
 
 type modelState struct {
-	live, expired, ending, asking bool
-	pinged                        bool // and unanswered
+	live, ending, asking bool
+	pinged               bool // and unanswered
 }
 
 // What can be due in the model, in the order in which ties are decided.

@@ -189,7 +189,7 @@ func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 		l.checkEviction(err, now)
 	case err.Reason != idle.ReasonDrain:
 		w.errorf("at %v: ended for no reason: %+v: %v", now, err, l)
-	case w.drain == nil || w.drain.isDone() && !w.stalls && w.live() > 1:
+	case w.drain == nil || w.drain.isDone() && !w.stalls && w.live() > 0:
 		w.errorf("at %v: ended by a drain that is not under way: %v", now, l)
 	default:
 		d := w.drain

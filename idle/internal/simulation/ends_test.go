@@ -133,7 +133,7 @@ func (w *world) checkEnd(want *simEnd, e idle.End) {
 	if e.Reason != want.reason || e.Phase != want.phase || e.Cause != want.cause {
 		w.errorf("told %+v, but it was %+v: %v", e, *want, l)
 	}
-	if waited := want.time.Sub(e.Time); want.handed && waited <= reapDelay {
+	if waited := want.time.Sub(e.Time); want.handed && waited <= onEndTakes {
 		want.time = e.Time
 		want.leastAge, want.age, want.leastIdle, want.idle = want.leastAge-waited, want.age-waited, want.leastIdle-waited, want.idle-waited
 	}

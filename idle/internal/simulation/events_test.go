@@ -289,7 +289,7 @@ func (l *life) underWay() bool {
 	if l == nil {
 		return false
 	}
-	if l.expired || l.asked || l.pinged || l.telling || l.answeredAt == l.world.now() {
+	if l.expired || l.conn.TimedOut() || l.asked || l.pinged || l.telling || l.answeredAt == l.world.now() {
 		return true
 	}
 	return !l.world.isCalm() && l.mayBegin()
@@ -383,15 +383,14 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	}
 }
 
-// trackAgain tracks what is tracked, which is refused, or what has timed out
-// without being closed, which is not unless it waits to be reaped.
+// trackAgain tracks what is tracked, or what has timed out, which is refused.
 func (w *world) trackAgain(s *slot, pick uint64) {
 	l := s.life
 	if l.live() {
 		if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != idle.ErrTracked && !w.mayBeClosed(s.home, err) {
 			w.errorf("at %v: second Track: %v", w.now(), err)
 		}
-	} else if _, lingers := l.owner.(interface{ Reap() }); !lingers {
+	} else {
 		if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != idle.ErrTracked && !w.mayBeClosed(s.home, err) {
 			w.errorf("at %v: Track of one that has ended: %v", w.now(), err)
 		}

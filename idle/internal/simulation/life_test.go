@@ -32,9 +32,12 @@ type life struct {
 	answer     bool
 	answeredAt time.Duration
 	probedAt   time.Duration
-	expired    bool
+	expired    bool // it has ended, by Expire or OnEnd
 	endedAt    time.Duration
-	closed     atomic.Bool // Close has returned
+	torn       time.Duration // when it has ended while its policy was replaced: by the one before, or by that after
+	leaving    bool          // OnEnd has begun, and Expire hasn't
+	leftAt     time.Duration // when it has returned
+	closed     atomic.Bool   // Close has returned
 
 	name      string // its label
 	moved     int    // as world.moved, when something happened that a forecast cannot know
@@ -54,7 +57,8 @@ type life struct {
 	idleMoved int             // moved then, if l was surely idle
 }
 
-func (l *life) live() bool  { return !l.expired && !l.closed.Load() }
+// live reports whether l has no outcome yet. Where a goroutine calls OnEnd, l learns of it a little later than its Conn.
+func (l *life) live() bool  { return !l.expired && !l.closed.Load() && !l.conn.TimedOut() }
 func (l *life) self() *life { return l }
 
 func (l *life) String() string {
@@ -76,9 +80,9 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 	case 0:
 		l.owner = keeperLife{l}
 	case 1:
-		l.owner = reaperLife{l}
+		l.owner = leaverLife{l}
 	case 2:
-		l.owner = keeperReaperLife{keeperLife{l}}
+		l.owner = keeperLeaverLife{keeperLife{l}}
 	case 3:
 		l.probed = true
 		l.owner = proberLife{l}
@@ -114,8 +118,11 @@ func (l *life) enter(name string) (now time.Duration, ok bool) {
 	return w.now(), !l.closed.Load()
 }
 
-func (l *life) Expire(err *idle.TimeoutError) {
-	now, ok := l.enter("Expire")
+func (l *life) Expire(err *idle.TimeoutError) { l.ends("Expire", err) }
+
+// ends is Expire, or OnEnd if l has that, by which it ends.
+func (l *life) ends(name string, err *idle.TimeoutError) {
+	now, ok := l.enter(name)
 	defer l.world.stall()
 	defer l.world.mu.Unlock()
 	w := l.world
@@ -149,18 +156,21 @@ func (l *life) Expire(err *idle.TimeoutError) {
 	l.hasEnded(err.Reason, err.Cause, late)
 	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
 		if l.conn.Stop() {
-			w.errorf("at %v: Close in Expire = true: %v", now, l)
+			w.errorf("at %v: Close in %s = true: %v", now, name, l)
 		}
 		l.closed.Store(true)
 		l.slot.life = nil
 	}
 	l.meddle("Expire", l.keeps())
-	l.maybeThrow("Expire")
+	l.maybeThrow(name)
 }
 
 // checkTimeout checks that err is true at this moment; w.mu is held.
 func (l *life) checkTimeout(name string, err *idle.TimeoutError, now time.Duration) {
 	w := l.world
+	if l.torn == now {
+		return
+	}
 	if !l.isAsked(err.Reason) || name == "OnTimeout" {
 		l.checkForecast(err.Reason, now)
 	}
@@ -168,8 +178,8 @@ func (l *life) checkTimeout(name string, err *idle.TimeoutError, now time.Durati
 	if !ok && l.slot.home.loop != nil && l.ledger.replaced == now { // a loop was ending it when the policy was replaced
 		return
 	}
-	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
-		return // the decision was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
+	if !ok && name == "OnTimeout" && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
+		return // the decision was before the policy was replaced, and the callback's goroutine comes later; nobody is ended by it
 	}
 	if !ok {
 		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
@@ -247,7 +257,7 @@ func (l *life) Ping() error {
 	}
 	w.mu.Unlock()
 	if block {
-		time.Sleep(w.tick*time.Duration(w.chance("pinging", 0)%101) + 4321)
+		w.hang(w.tick*time.Duration(w.chance("pinging", 0)%101) + 4321)
 		w.mu.Lock()
 		l.meddle("Ping", false) // nobody is checked at this odd moment
 		l.ledger.pinging = false
@@ -337,28 +347,44 @@ func (w *world) hang(d time.Duration) {
 	}
 }
 
-// reaperLife is only disturbed by Expire.
-type reaperLife struct{ *life }
+// leaverLife has an OnEnd, which may take longer than it should.
+type leaverLife struct{ *life }
 
-func (r reaperLife) Reap() {
-	l, w := r.life, r.world
-	now, ok := l.enter("Reap")
-	defer w.mu.Unlock()
-	if !ok {
-		return
-	}
-	linger := reapDelay
-	due := l.endedAt + linger + l.ledger.late(linger) + w.tick
-	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)+l.slot.home.blocked(l.endedAt)) && !w.closing && !l.slot.home.closing {
-		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
-	}
-	// The tracker is done with it, but its owner closes it in his own time.
-	l.maybeThrow("Reap")
+func (v leaverLife) OnEnd(err *idle.TimeoutError) {
+	l, w := v.life, v.world
+	w.mu.Lock()
+	l.leaving = true
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		l.leftAt = w.now()
+	}()
+	defer func() {
+		if l.slot.home.loop == nil && w.chance("leave", l.slot.n)%4 == 0 {
+			w.hang(time.Duration(w.chance("leaving", 0) % uint64(3*onEndTakes)))
+		}
+	}()
+	l.ends("OnEnd", err)
 }
 
-type keeperReaperLife struct{ keeperLife }
+// Expire follows when OnEnd has returned, or after a second.
+func (v leaverLife) Expire(err *idle.TimeoutError) {
+	l, w := v.life, v.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	if due := l.endedAt + onEndTakes; !l.leaving || now != l.leftAt && (now < due || now > due+w.standing(l.endedAt)) {
+		w.errorf("at %v: Expire; ended at %v, and OnEnd has returned at %v: %v", now, l.endedAt, l.leftAt, l)
+	}
+	l.leaving = false
+	l.maybeThrow("Expire")
+}
 
-func (k keeperReaperLife) Reap() { reaperLife{k.life}.Reap() }
+type keeperLeaverLife struct{ keeperLife }
+
+func (k keeperLeaverLife) OnEnd(err *idle.TimeoutError)  { leaverLife{k.life}.OnEnd(err) }
+func (k keeperLeaverLife) Expire(err *idle.TimeoutError) { leaverLife{k.life}.Expire(err) }
 
 // isAsked reports whether l is asked before it is ended for r.
 func (l *life) isAsked(r idle.Reason) bool {

@@ -67,15 +67,22 @@ func (w *world) replaceBy(ph *idle.Phase, p idle.Policy) {
 		return
 	}
 	by := w.now() + w.visitTime()
+	var in []*life
+	for _, s := range w.slots {
+		if l := s.life; l != nil && l.live() && l.phase == ph {
+			in = append(in, l)
+		}
+	}
 	if err := ph.SetPolicy(p); err != nil {
 		w.errorf("at %v: SetPolicy(%+v): %v", w.now(), p, err)
 		return
 	}
 	w.replaced++
-	for _, s := range w.slots {
-		if l := s.life; l != nil && l.live() && l.phase == ph {
-			l.moves()
-			l.ledger.follow(w.tells(p), w.now(), by)
+	for _, l := range in {
+		l.moves()
+		l.ledger.follow(w.tells(p), w.now(), by)
+		if l.conn.TimedOut() {
+			l.torn = w.now()
 		}
 	}
 }

@@ -44,8 +44,8 @@ type world struct {
 
 	mu         sync.Mutex // held while an event and its entry in the ledger are made
 	stood      []stop
-	quiet      bool          // nobody stalls, blocks or meddles any more
-	closing    bool          // what has expired is reaped at once
+	quiet      bool // nobody stalls, blocks or meddles any more
+	closing    bool
 	closedAt   time.Duration // when it began to
 	over       atomic.Bool
 	lives      int
@@ -204,8 +204,8 @@ func (s *slot) next() *idle.Conn {
 	return &simConns[s.n][s.used-1]
 }
 
-// reapDelay is Options.ReapDelay.
-const reapDelay = 5 * time.Second
+// onEndTakes is how long OnEnd may take, and how long Close waits for callbacks.
+const onEndTakes = time.Second
 
 // mostStall is how many ticks a stall takes at most, and a bit.
 const mostStall = 37
@@ -222,7 +222,7 @@ func newWorld(t *testing.T, seed int64, lie func(idle.Policy) idle.Policy) *worl
 		w.age.MaxAgeJitter = 50*w.tick + 7
 	}
 	opts := &idle.Options{
-		Tick: w.tick, Shards: 1 + w.rng.IntN(3), ReapDelay: reapDelay,
+		Tick: w.tick, Shards: 1 + w.rng.IntN(3),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Budget: visitTakes,
 		Label:  w.label,
