@@ -93,6 +93,42 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 	})
 }
 
+// A replaced is a peer in whose place another one comes as soon as it ends.
+type replaced struct {
+	peer
+	next func()
+}
+
+func (p *replaced) Expire(err *TimeoutError) {
+	p.peer.Expire(err)
+	p.next()
+}
+
+// TestNewcomerInAnEviction has a connection come in the Expire of one that is evicted for another newcomer. That place is
+// taken, so another connection is evicted for it.
+func TestNewcomerInAnEviction(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		const most = 3
+		last := &peer{}
+		come := sync.OnceFunc(func() {
+			if err := r.trackOf()(&last.Conn, last, hooksOf(last)); err != nil {
+				r.Error(err)
+			}
+		})
+		for range most {
+			p := &replaced{next: come}
+			r.track(&p.Conn, p)
+		}
+		r.wait(time.Minute)
+		r.mustHold(Capacity{MaxConns: most, MinIdle: time.Second})
+		r.peer()
+		r.wait(time.Second)
+		if st := r.Stats(); st.Live != most || st.Evicted != 2 || !last.Live() {
+			r.Errorf("%d are live, %d were evicted", st.Live, st.Evicted)
+		}
+	})
+}
+
 func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		vip := r.phaseOf(Policy{Name: "vip"})

@@ -20,7 +20,7 @@ import (
 //	unread    the tick at which a limit was put off last,          Probe
 //	          because input was unread
 //	in.at     when the wait to read began, with the lowest bit     AwaitRead, PauseRead, Enter, OnTimeout
-//	          set, or when it ended
+//	          set, or with MinReadRate when a pause did
 //	out.at    the same for writes                                  AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout
 //	in.paid   up to when waits to read are paid for by bytes and   Received, AwaitRead, Enter, OnTimeout
 //	          pauses; only with MinReadRate
@@ -30,7 +30,7 @@ import (
 //	began     the tick at which the phase began                    Enter, OnTimeout
 //	born      the tick at which tracking began                     Track
 //	told      the tick of the last OnDrain, or born                the shard
-//	placed    the tick for which it is in the wheel                the shard, and whoever brings a deadline forward
+//	placed    the tick of its place in the wheel                   the shard, and whoever brings a deadline forward
 //	state     flags, and the misses of the heartbeat               all of them
 //	phase     the limits that count                                Enter
 //
@@ -102,9 +102,9 @@ type Conn struct {
 	hooks *Hooks
 }
 
-// A flow is one direction of a connection. One goroutine at a time reports on it. Conn.start knows its layout.
+// A flow is one direction of a connection. One goroutine at a time reports on it.
 type flow struct {
-	at   words.Int64 // when the wait began, with the lowest bit set, or when it ended
+	at   words.Int64 // when the wait began, with the lowest bit set, or when a pause did, if there is a minimum rate
 	paid words.Int64 // up to when waits are paid for, in phases with a minimum rate
 }
 
@@ -289,10 +289,13 @@ func (c *Conn) await(f *flow, d *direction) {
 	}
 }
 
-// pause ends the wait on f, if there is one.
+// pause ends the wait on f, if there is one. How long the pause is matters to a minimum rate only.
 func (c *Conn) pause(f *flow, d *direction) {
 	for was := f.at.Load(); was&waiting != 0; was = f.at.Load() {
-		_, now := c.shard.instant(d.rate > 0)
+		now := was
+		if d.rate > 0 {
+			now = int64(c.shard.clock.Elapsed())
+		}
 		if f.at.CompareAndSwap(was, now&^waiting) {
 			return
 		}
@@ -307,7 +310,7 @@ func (f *flow) restart(d *direction, now int64) {
 	f.rewait(now, d.rate > 0)
 }
 
-// rewait moves the beginning of the current wait forward to now, and that of a pause if pauses count.
+// rewait lets the wait begin now, if there is one. If pauses count, it does the same with a pause.
 func (f *flow) rewait(now int64, pauses bool) {
 	for was := f.at.Load(); was < now && (was&waiting != 0 || pauses); was = f.at.Load() {
 		if f.at.CompareAndSwap(was, now&^waiting|was&waiting) {
@@ -439,8 +442,9 @@ func (c *Conn) close(stays bool) bool {
 	s.lock.Lock()
 	p := c.endRecord()
 	p.stays = stays
-	stopped := c.state.stop()
+	was, stopped := c.state.stop()
 	if stopped {
+		p.state = was
 		s.forget(c)
 	}
 	s.lock.Unlock()
@@ -509,10 +513,12 @@ func (c *Conn) isBusy() bool {
 func (c *Conn) start(s *Shard, l *limits) (stamp clock.Stamp) {
 	stamp, now := s.instant(l.in.rate > 0 || l.out.rate > 0)
 	for _, w := range [...]*tickWord{&c.lastIn, &c.lastOut, &c.used, &c.unread, &c.beat, &c.pinged, &c.began, &c.born, &c.told} {
-		*(*uint32)(unsafe.Pointer(w)) = stamp.Bits()
+		words.SetUint32((*word)(w), stamp.Bits())
 	}
-	*(*[2]int64)(unsafe.Pointer(&c.in)) = [2]int64{now | waiting, now}
-	*(*[2]int64)(unsafe.Pointer(&c.out)) = [2]int64{now &^ waiting, now}
+	words.SetInt64(&c.in.at, now|waiting)
+	words.SetInt64(&c.in.paid, now)
+	words.SetInt64(&c.out.at, now&^waiting)
+	words.SetInt64(&c.out.paid, now)
 	return stamp
 }
 
@@ -593,10 +599,9 @@ func (s *state) change(next func(was uint32) (is uint32, ok bool)) (was uint32, 
 	}
 }
 
-// stop ends the tracking without a timeout. It reports whether there was any.
-func (s *state) stop() bool {
-	_, ok := s.change(func(was uint32) (uint32, bool) { return over, was&live != 0 })
-	return ok
+// stop ends the tracking without a timeout. It returns the state before, and whether there was any.
+func (s *state) stop() (was uint32, ok bool) {
+	return s.change(func(was uint32) (uint32, bool) { return over, was&live != 0 })
 }
 
 // move sets and clears bits if all bits in need are set, and no bit in set is. It reports
@@ -606,10 +611,9 @@ func (s *state) move(need, set, clear uint32) bool {
 	return ok
 }
 
-// finish ends the tracking by a timeout, if all bits in need are set. It reports whether it did.
-func (s *state) finish(need uint32) bool {
-	_, ok := s.change(func(was uint32) (uint32, bool) { return was&^live | over | ending, was&need == need })
-	return ok
+// finish ends the tracking by a timeout, if all bits in need are set. It returns the state before, and whether it did.
+func (s *state) finish(need uint32) (was uint32, ok bool) {
+	return s.change(func(was uint32) (uint32, bool) { return was&^live | over | ending, was&need == need })
 }
 
 // spare clears ending, unless the connection has ended.

@@ -87,7 +87,7 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 }
 
 // setLimit checks and stores l. It holds t.mu, as SetPolicy does when it compares a policy with
-// the capacity. Evictions that are under way by another capacity come to nothing.
+// the capacity. Evictions that are under way by another capacity will come to nothing.
 func (t *Tracker) setLimit(l *Capacity) error {
 	t.room.mu.Lock()
 	defer t.room.mu.Unlock()
@@ -102,7 +102,6 @@ func (t *Tracker) setLimit(l *Capacity) error {
 		return ErrClosed
 	}
 	t.room.limit.Store(l)
-	t.room.pending = 0
 	return nil
 }
 
@@ -142,8 +141,7 @@ type room struct {
 	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
 	refused atomic.Uint64
 
-	mu      sync.Mutex // guards what follows; locked before the tracker's, and that of a shard
-	pending int        // evictions that are under way by limit
+	mu sync.Mutex // held by who admits or evicts; who needs a tracker's or a shard's lock too takes this one first
 }
 
 const (
@@ -167,17 +165,22 @@ func (r *room) admit(s *Shard, known bool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	pending := 0 // loaded before live, so that one that ends meanwhile is found as an eviction or as a place
+	for s := range r.tracker.each {
+		pending += int(s.evicting.Load())
+	}
 	over := r.tracker.live() - l.MaxConns // without the newcomer
 	admits := over < l.slack()
 	if admits {
 		over++
 	}
 	for range atATime {
-		if over <= r.pending || !r.evict(l) {
+		if over <= pending || !r.evict(l) {
 			break
 		}
+		pending++
 	}
-	if !admits || over > r.pending {
+	if !admits || over > pending {
 		r.refused.Add(1)
 		return ErrFull
 	}
@@ -204,23 +207,21 @@ func (r *room) evict(l *Capacity) bool {
 		return false
 	}
 	s := c.shard
+	s.evicting.Add(1)
+	spare := func() {
+		if c.state.move(live|evicting, 0, evicting) {
+			s.evicting.Add(-1)
+		}
+	}
 	if !s.do(func() {
 		may := func() bool { return r.limit.Load() == l && l.wants(c, s.clock.Moment()) } // it may have been changed or lifted
 		if s.dismiss(c, dismissal{reason: ReasonEvict, still: true, last: last.Bits(), may: may}) == inUse {
-			c.state.drop(evicting)
+			spare()
 		}
-		// Only now, because otherwise a newcomer might find neither the place nor the eviction.
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.limit.Load() == l {
-			r.pending--
-		}
-		s.evicting--
 	}) {
-		return false // the shard is closed
+		spare() // the shard is closed
+		return false
 	}
-	r.pending++
-	s.evicting++
 	return true
 }
 
@@ -245,7 +246,7 @@ func (r *room) pick(l *Capacity, n, most int) (best *Conn, last clock.Stamp) {
 func (r *room) look(n, most int, f func(c *Conn)) {
 	open := max(r.tracker.live(), 1)
 	for s := range r.tracker.each {
-		if s.loop && s.evicting >= most {
+		if s.loop && int(s.evicting.Load()) >= most {
 			continue
 		}
 		s.lock.Lock()
@@ -283,9 +284,13 @@ func (r *room) lower(l *Capacity) func(s *Shard, some []*Conn) {
 		least = idle[len(idle)-1-n]
 	}
 	return func(s *Shard, some []*Conn) {
+		m := s.clock.Moment()
 		for _, c := range some {
+			if m.Since(c.lastUse()) < least || !l.wants(c, m) {
+				continue
+			}
 			may := func() bool { return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c, s.clock.Moment()) }
-			if s.clock.Moment().Since(c.lastUse()) >= least && may() {
+			if may() { // otherwise Probe would be asked for nothing
 				s.dismiss(c, dismissal{reason: ReasonEvict, may: may})
 			}
 		}

@@ -150,9 +150,8 @@ func (d *Draining) finish() {
 	})
 }
 
-// turns are the turns of a shard's connections in a drain. They are given in two visits: the first one
-// counts how many have been idle for how long, and the second one gives those that have been idle
-// longest the first turns. So turns come at an even rate, whatever the idle times are, and no
+// turns are the turns of a shard's connections in a drain. They are given in two visits. The first one
+// makes a histogram of idle times. The second one gives the most idle ones the first turns. So turns come at an even rate, whatever the idle times are, and no
 // connection has to be compared with another one. The shard's lock guards them.
 type turns struct {
 	of    *Draining

@@ -134,7 +134,7 @@ func TestOnEndsCallsTheTracker(t *testing.T) {
 	})
 }
 
-// TestRetireWithEnds retires a tracker, and ends its last connection, of which it tells.
+// TestRetireWithEnds retires a tracker, which ends with its last connection. OnEnds is told of that one too.
 func TestRetireWithEnds(t *testing.T) {
 	told := 0
 	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{OnEnds: func(ends []End) { told += len(ends) }}, func(r *rig) {

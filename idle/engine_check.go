@@ -140,9 +140,9 @@ func (s *Shard) apply(c *Conn, e SocketState) {
 //	Enter: restarts all limits, and raises pinged to v.stamp or later
 //	check: records the ping
 //
-// Each ping before has an earlier stamp than v.stamp. The tick v.Now may be later than stamps are, if the process
-// has stood still. If Enter comes right between the two stores below, the new phase does await the answer, but for
-// the whole Timeout.
+// Each ping before has an earlier stamp than v.stamp. v.Now wouldn't do: stamps lag behind it if the process
+// has stood still. If Enter comes right between the two stores below, the new phase awaits the answer all the
+// same, but for its whole Timeout.
 func (s *Shard) ping(c *Conn, v decision) {
 	if c.pinged.Load().Sub(v.stamp) < 0 {
 		c.pinged.Raise(v.stamp)
@@ -242,14 +242,17 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 	}
 }
 
-// end ends a connection if it has the flags in need, and if the limits by, one of which has passed, are still
-// in force. by may be nil. The transition of the state can happen only once, so the
-// connection has only one outcome. end reports whether it made the transition.
+// end ends a connection, if it has the flags in need. If a limit has passed, by are the limits that it
+// belongs to, and they have to be in force still. Otherwise by is nil. The state changes only once, so the
+// connection has only one outcome. end reports whether it is this one.
 func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late time.Duration) bool {
 	p := c.endRecord()
 	p.err, p.late = err, late
 	s.lock.Lock()
-	ended := (by == nil || by == c.limits()) && c.state.finish(need)
+	ended := by == nil || by == c.limits()
+	if ended {
+		p.state, ended = c.state.finish(need)
+	}
 	if ended {
 		s.forget(c)
 	}

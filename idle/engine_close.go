@@ -8,12 +8,13 @@ import (
 
 // Close ends the driver and the tracking of all connections on the tracker's own shards. It returns
 // the owners of the live connections. These are still open, and the caller has to close them. A
-// [Conn.End] that has begun is carried out first. Connections of event loops no longer time out; end their tracking with
-// [Shard.Close].
+// [Conn.End] that has begun is carried out first. Connections of event loops no longer time out; end
+// their tracking with [Shard.Close].
 //
-// Close waits for running callbacks, so that what has timed out is closed too, but for a second at most. If some are still running
-// then, it returns an error that says how many, but the tracker is closed all the same, and
-// connections whose OnTimeout is running are among those returned. A callback that calls Close
+// Close waits for running callbacks, for a second at most. So connections that have timed out are
+// usually closed when it returns. If callbacks are still running then, it returns an error that
+// says how many. The tracker is closed all the same, and connections whose OnTimeout is running
+// are among those returned. A callback that calls Close
 // waits for itself; [Tracker.CloseWhenEmpty] doesn't wait. Any later call fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
@@ -45,9 +46,6 @@ func (t *Tracker) finish(wait context.Context) (live []any, err error) {
 	left += t.calls.Running.Await(wait)
 	for _, s := range t.own {
 		live = append(live, s.takeAll()...)
-	}
-	if left == 0 {
-		left = t.calls.Running.Await(wait)
 	}
 	left += t.ends.Running.Await(wait)
 	if left > 0 {
@@ -100,7 +98,7 @@ func (s *Shard) takeOne() (c *Conn, p endRecord) {
 	}
 	s.forget(c)
 	p = c.endRecord()
-	c.state.stop()
+	p.state, _ = c.state.stop()
 	return c, p
 }
 

@@ -51,7 +51,7 @@ type Shard struct {
 	stride  int     // how many these are; looksPerLock but in tests
 	turns   *turns  // of the drain under way, or of one that is over; nil without
 
-	evicting int // evictions that the room has under way here; guarded by its mutex
+	evicting atomic.Int64 // live connections with that flag
 }
 
 // noLock is the lock of a shard that belongs to an event loop.
@@ -245,10 +245,13 @@ func (s *Shard) part(c *Conn, p *endRecord) {
 		s.counts.gone.Add(1)
 	default:
 		p.limits.ended[p.err.Reason].Add(1)
-		if p.err.Reason == ReasonShed && p.err.Cause != "" {
+		if p.err.Cause != "" {
 			s.tracker.causes.of(clip(p.err.Cause)).Add(1)
 		}
 		s.counts.ended.Add(1)
+	}
+	if p.state&evicting != 0 {
+		s.evicting.Add(-1) // after what live is made of, see room.admit
 	}
 	s.tracker.ends.part(c.owner, p)
 	s.checkEmpty()

@@ -159,8 +159,8 @@ type visits struct {
 }
 
 // A progress is how far a shard has come with a visit. It has to visit connSet.all[:left], from the
-// last to the first. A connection is only moved to a lower place when it takes that of one that has
-// been removed. So one that is there when the visit begins, and stays, is visited.
+// last to the first. A connection moves only when another one is removed, and then to a lower place.
+// So one that is there when the visit begins, and stays, is visited.
 type progress struct {
 	*visit
 	left int

@@ -15,8 +15,8 @@ import (
 // block. A function that ends the loop's goroutine (runtime.Goexit) may leave its work
 // unfinished. Otherwise Ping, OnTimeout, OnEnd and OnDrain are called on
 // goroutines of their own and may block. When many connections are due at once, as many
-// goroutines run. Probe, Unsent and Expire are called in passes, and must neither block nor call
-// runtime.Goexit. The same goes for Options.Label, Options.Setting
+// goroutines run. Probe, Unsent and Expire are called in passes, unless OnEnd comes before Expire,
+// and must neither block nor call runtime.Goexit. The same goes for Options.Label, Options.Setting
 // and the function of a Visit. Passes of several shards may call them at the same time, for different
 // connections. A panic in a function is logged and counted, and does
 // not affect other connections.

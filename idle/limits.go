@@ -11,57 +11,21 @@ import (
 // A limit is one of the limits that a [Policy] can set. Its row in the table below is what the package knows
 // about it, but for when it passes: see limits.next.
 type limit struct {
-	name    string                          // of the reason, for metrics
-	setting string                          // the field of Policy, for errors
-	allowed func(p *Policy) time.Duration   // the limit as configured, or 0 if it's off
-	fields  func(p *Policy) []time.Duration // that have to be a number of ticks, or 0; nil if only allowed has
-	names   []string                        // of these fields, if there are several
+	name    string                        // of the reason, for metrics
+	setting string                        // the field of Policy, for errors
+	allowed func(p *Policy) time.Duration // the limit as configured, or 0 if it's off
 }
 
 // table has a row for each limit. If two limits pass in the same tick, the first row wins.
 var table = [numLimits]limit{
-	ReasonIdle:  {name: "idle", setting: "IdleTimeout", allowed: func(p *Policy) time.Duration { return p.IdleTimeout }},
-	ReasonRead:  {name: "read", setting: "ReadTimeout", allowed: func(p *Policy) time.Duration { return p.ReadTimeout }},
-	ReasonWrite: {name: "write", setting: "WriteTimeout", allowed: func(p *Policy) time.Duration { return p.WriteTimeout }},
-	ReasonMaxAge: {
-		name: "max_age", setting: "MaxAge", allowed: func(p *Policy) time.Duration { return p.MaxAge },
-		fields: func(p *Policy) []time.Duration { return []time.Duration{p.MaxAge, p.MaxAgeJitter, p.MaxAgeGrace} },
-		names:  []string{"MaxAge", "MaxAgeJitter", "MaxAgeGrace"},
-	},
-	ReasonHeartbeat: {
-		name: "heartbeat", setting: "Heartbeat", allowed: func(p *Policy) time.Duration { return p.Heartbeat.limit() },
-		fields: func(p *Policy) []time.Duration {
-			return []time.Duration{p.Heartbeat.Interval, p.Heartbeat.Timeout, p.Heartbeat.Jitter}
-		},
-		names: []string{"Heartbeat.Interval", "Heartbeat.Timeout", "Heartbeat.Jitter"},
-	},
-	ReasonMinReadRate: {
-		name: "min_read_rate", setting: "MinReadRate", allowed: func(p *Policy) time.Duration { return p.MinReadRate.Grace },
-		names: []string{"MinReadRate.Grace"},
-	},
-	ReasonMinWriteRate: {
-		name: "min_write_rate", setting: "MinWriteRate", allowed: func(p *Policy) time.Duration { return p.MinWriteRate.Grace },
-		names: []string{"MinWriteRate.Grace"},
-	},
-	ReasonPhase: {name: "phase", setting: "PhaseTimeout", allowed: func(p *Policy) time.Duration { return p.PhaseTimeout }},
-}
-
-// fields calls yield with each field of a policy that has to be a number of ticks, or 0.
-func (p *Policy) fields(yield func(name string, value time.Duration) bool) {
-	for _, l := range table[1:] {
-		names, values := l.names, []time.Duration{l.allowed(p)}
-		if l.fields != nil {
-			values = l.fields(p)
-		}
-		if names == nil {
-			names = []string{l.setting}
-		}
-		for i, name := range names {
-			if !yield(name, values[i]) {
-				return
-			}
-		}
-	}
+	ReasonIdle:         {name: "idle", setting: "IdleTimeout", allowed: func(p *Policy) time.Duration { return p.IdleTimeout }},
+	ReasonRead:         {name: "read", setting: "ReadTimeout", allowed: func(p *Policy) time.Duration { return p.ReadTimeout }},
+	ReasonWrite:        {name: "write", setting: "WriteTimeout", allowed: func(p *Policy) time.Duration { return p.WriteTimeout }},
+	ReasonMaxAge:       {name: "max_age", setting: "MaxAge", allowed: func(p *Policy) time.Duration { return p.MaxAge }},
+	ReasonHeartbeat:    {name: "heartbeat", setting: "Heartbeat", allowed: func(p *Policy) time.Duration { return p.Heartbeat.limit() }},
+	ReasonMinReadRate:  {name: "min_read_rate", setting: "MinReadRate", allowed: func(p *Policy) time.Duration { return p.MinReadRate.Grace }},
+	ReasonMinWriteRate: {name: "min_write_rate", setting: "MinWriteRate", allowed: func(p *Policy) time.Duration { return p.MinWriteRate.Grace }},
+	ReasonPhase:        {name: "phase", setting: "PhaseTimeout", allowed: func(p *Policy) time.Duration { return p.PhaseTimeout }},
 }
 
 // setting returns the field of [Policy] that sets the limit.

@@ -111,9 +111,9 @@ func TickFor(policies ...Policy) time.Duration {
 	const finest, coarsest, share = 10 * time.Millisecond, 100 * time.Millisecond, 50
 	shortest := coarsest * share
 	for _, p := range policies {
-		for _, value := range p.fields {
-			if value > 0 {
-				shortest = min(shortest, value)
+		for _, d := range p.durations() {
+			if d.value > 0 {
+				shortest = min(shortest, d.value)
 			}
 		}
 	}

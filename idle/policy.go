@@ -169,14 +169,37 @@ const (
 	mostLabel = 128 // bytes of a name, a label or a cause
 )
 
+// A duration is a field of a policy that has to be a number of ticks, or 0.
+type duration struct {
+	name  string
+	value time.Duration
+}
+
+func (p *Policy) durations() []duration {
+	return []duration{
+		{"IdleTimeout", p.IdleTimeout},
+		{"ReadTimeout", p.ReadTimeout},
+		{"WriteTimeout", p.WriteTimeout},
+		{"MaxAge", p.MaxAge},
+		{"MaxAgeJitter", p.MaxAgeJitter},
+		{"MaxAgeGrace", p.MaxAgeGrace},
+		{"Heartbeat.Interval", p.Heartbeat.Interval},
+		{"Heartbeat.Timeout", p.Heartbeat.Timeout},
+		{"Heartbeat.Jitter", p.Heartbeat.Jitter},
+		{"MinReadRate.Grace", p.MinReadRate.Grace},
+		{"MinWriteRate.Grace", p.MinWriteRate.Grace},
+		{"PhaseTimeout", p.PhaseTimeout},
+	}
+}
+
 // validate returns an error if p is invalid with the given tick.
 func (p *Policy) validate(tick time.Duration) error {
 	if len(p.Name) > mostLabel {
 		return fmt.Errorf("idle: Name of a policy has %d bytes (%.20q...); use at most %d", len(p.Name), p.Name, mostLabel)
 	}
 	longest := clock.MaxTicks * tick
-	for name, value := range p.fields {
-		switch {
+	for _, f := range p.durations() {
+		switch name, value := f.name, f.value; {
 		case value < 0:
 			return fmt.Errorf("idle: %s is %v; use 0 to disable it", name, value)
 		case value > 0 && value < tick:

@@ -158,7 +158,8 @@ type endRecord struct {
 
 	age, idle time.Duration // how old the connection was, and how long idle; see counters.part
 
-	stays bool // the connection is open, and not tracked any more
+	state uint32 // before the end
+	stays bool   // the connection is open, and not tracked any more
 
 	err  *TimeoutError // nil if the owner has closed it, or it was handed back
 	late time.Duration // how long after it was due

@@ -220,9 +220,8 @@ func TestTrackWhatWasHandedBack(t *testing.T) {
 	})
 }
 
-// A connection that has timed out is closed if nobody does it, and once if somebody
-// does, whatever tracked it.
-func TestTrackedAgainAndReaped(t *testing.T) {
+// TestTrackedAgainAndClosedOnce: the connection inside is closed once, by the timeout or by the server too, whatever has tracked it.
+func TestTrackedAgainAndClosedOnce(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})

@@ -212,8 +212,8 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// A state begins anew even if it begins while the reader does not wait: that of a request, of the
-// wait after a request that was answered at once, and of a header after another one.
+// A state begins anew, also while nobody reads: with each request, with the wait after a request that
+// was answered at once, and with a header that follows another one.
 func TestStatesBeginAnew(t *testing.T) {
 	header := bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 1, []byte("\x82"))
 	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {

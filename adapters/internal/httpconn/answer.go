@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -66,9 +65,6 @@ func (c *Conn) farewell(err *idle.TimeoutError) {
 		x.on.OnEnd(err)
 	}
 }
-
-// patience is how long the answer to a connection that is refused may take.
-const patience = time.Second
 
 // explain sets err.Phase to the phase as users know it. In HTTP/1 a response may be written while
 // any phase is entered, so a timeout of writing is always one of the phase "request".

@@ -10,6 +10,9 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
 
+// patience is how long the answer to a connection that is refused may take.
+const patience = time.Second
+
 // refuse closes a connection for which there is no room. If the header of a request has arrived
 // already, without TLS, it is answered with 503. It doesn't wait for one, because that would keep
 // a descriptor.

@@ -267,15 +267,15 @@ func (c *Conn) Close() error {
 // closeInner closes the connection that was given to Init, once.
 func (c *Conn) closeInner() error {
 	if c.flags.Or(closed)&closed != 0 {
-		return &net.OpError{Op: "close", Net: "tcp", Err: net.ErrClosed}
+		return c.opError("close", net.ErrClosed)
 	}
 	inner := c.inner
 	if x := c.extra.Load(); x != nil && x.counted != nil {
 		inner = x.counted
 	}
 	err := inner.Close()
-	if x := c.extra.Load(); x != nil && x.closed != nil {
-		x.closed()
+	if x := c.extra.Load(); x != nil && x.onClose != nil {
+		x.onClose()
 	}
 	return err
 }
@@ -286,11 +286,16 @@ func (c *Conn) explain(op string, err error) error {
 	if err == nil || timeout == nil {
 		return err
 	}
-	explained := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.KnownAddr(), Err: timeout}
-	if explained.Addr != nil {
-		explained.Net = explained.Addr.Network()
+	return c.opError(op, timeout)
+}
+
+// opError returns err as package net does.
+func (c *Conn) opError(op string, err error) error {
+	e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.KnownAddr(), Err: err}
+	if e.Addr != nil {
+		e.Net = e.Addr.Network()
 	}
-	return explained
+	return e
 }
 
 // Timeout returns the limit that the connection has passed, or nil if it has not timed out.

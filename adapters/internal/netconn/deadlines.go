@@ -2,7 +2,6 @@ package netconn
 
 import (
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -47,11 +46,11 @@ func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time)
 // LetWrite is called in OnEnd if the owner may hold back output, which would be lost. Reads fail, by which the owner notices.
 // LetWrite returns when it has closed the connection, or when its time is up.
 func (c *Conn) LetWrite() {
-	closed := make(chan struct{})
-	c.update(func(x *extra) bool { x.closed = sync.OnceFunc(func() { close(closed) }); return true })
-	if c.setOver() { // otherwise it may have been closed before closeInner could see x.closed
+	done := make(chan struct{})
+	c.update(func(x *extra) bool { x.onClose = func() { close(done) }; return true })
+	if c.setOver() { // otherwise it may have been closed before closeInner could see onClose
 		c.inner.SetReadDeadline(past())
-		<-closed
+		<-done
 	}
 }
 

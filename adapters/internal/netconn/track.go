@@ -156,7 +156,7 @@ type extra struct {
 	address *address           // nil for a socket
 	counted net.Conn           // what to close instead of Conn.inner, if not nil
 	over    chan struct{}      // closed when the flag over is set; nil if nobody waits for that
-	closed  func()             // to be called when c is closed; nil if nobody waits for that
+	onClose func()             // to be called when c is closed; may be nil
 }
 
 // tracking returns the idle.Conn that tracks c, or did so last.

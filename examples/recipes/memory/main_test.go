@@ -17,16 +17,23 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// start returns a server in virtual time, and the listener to dial.
+func start(t *testing.T) (*idletest.Listener, *idlenet.Listener) {
+	t.Helper()
+	pipes := idletest.NewListener()
+	l, err := idlenet.Wrap(pipes, idle.Policy{IdleTimeout: 10 * time.Minute}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go serve(l)
+	return pipes, l
+}
+
 // TestLimits has silent clients connect while some percentage of the memory is in use.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := idletest.NewListener()
-		l, err := idlenet.Wrap(pipes, idle.Policy{IdleTimeout: 10 * time.Minute}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pipes, l := start(t)
 		defer l.Close()
-		go serve(l)
 		var percent atomic.Int64
 		broken, stopped := errors.New("unreadable"), make(chan error, 1)
 		used := func() (share float64, err error) {
@@ -71,13 +78,8 @@ func TestLimits(t *testing.T) {
 // TestShed: of clients that are idle, some are ended, and of those that aren't, none.
 func TestShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := idletest.NewListener()
-		l, err := idlenet.Wrap(pipes, idle.Policy{IdleTimeout: 10 * time.Minute}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pipes, l := start(t)
 		defer l.Close()
-		go serve(l)
 		const clients = 200
 		var busy sync.WaitGroup
 		defer busy.Wait()

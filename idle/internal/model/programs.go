@@ -55,14 +55,14 @@ begin   = raise(began) raise(used) restart(in) restart(out) [ raise(beat) raise(
 Conn.Enter   = begin >phase hasten [ snapshot hasten ]
 idle.renewed = <state [ look <placed [ placeAt ] ]
 
-# The beginning and the end. The words of a new connection, but for its state and its phase, are stored plainly before
-# anybody else can see them, and no trace has that.
+# The beginning and the end.
+start   = >lastIn >lastOut >used >unread >beat >pinged >began >born >told >in.at >in.paid >out.at >out.paid
 insert  = <phase [ <phase ] [ >state.admit [ <born ] ( >placed | place ) ]
 expire  = <phase [ <state { <state } [ >state.expire ] ]
 end     = <state { <state } ( >state.expire | <state )
 force   = <state { <state } ( >state.force | <state )
 
-Shard.track     = <state | >state.track >phase [ insert ] [ >state.refuse ]
+Shard.track     = <state | >state.track start >phase [ insert ] [ >state.refuse ]
 Conn.close      = <state { <state } [ >state.stop ]
 Shard.takeOne   = <state { <state } >state.stop
 

@@ -71,12 +71,19 @@ func pausing() *thread {
 // pause adds the steps of Conn.PauseRead.
 func (t *thread) pause(name string) {
 	t.step(name+" load", func(m *memory, r *registers) string {
+		p, _ := m.in(m.phase)
+		r.limits = modelPhases[p]
 		if r.wait = m.wait; !r.wait.on {
 			return name + " paused"
 		}
 		return ""
 	}).begin("Conn.PauseRead").does("<phase <in.at")
-	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.step(name+" clock", func(m *memory, r *registers) string {
+		if r.now = r.wait.since; r.limits.rate > 0 { // otherwise it doesn't matter how long the pause is
+			r.now = m.now
+		}
+		return ""
+	})
 	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.wait != r.wait {
 			return name + " reload"
@@ -91,7 +98,7 @@ func (t *thread) pause(name string) {
 		}
 		return name + " clock"
 	}).does("<in.at")
-	t.step(name+" paused", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+	t.step(name+" paused", func(m *memory, r *registers) string { r.wait, r.limits = modelWait{}, modelLimits{}; return "" })
 }
 
 // delivering is a reader whose read has ended with a byte.

@@ -81,7 +81,7 @@ var Transitions = []Transition{
 	// Orders.
 	{Name: "dismiss", By: by("Conn.End"), Need: Live, Not: Dismissed, Set: Dismissed},
 	{Name: "evict", By: by("room.evict"), Need: Live, Not: Evicting, Set: Evicting},
-	{Name: "evict-no-more", By: by("room.evict"), Need: Evicting, Clear: Evicting},
+	{Name: "evict-no-more", By: by("room.evict"), Need: Live | Evicting, Clear: Evicting},
 }
 
 func by(functions ...string) []string { return functions }

@@ -189,7 +189,7 @@ func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 		l.checkEviction(err, now)
 	case err.Reason != idle.ReasonDrain:
 		w.errorf("at %v: ended for no reason: %+v: %v", now, err, l)
-	case w.drain == nil || w.drain.isDone() && !w.stalls && w.live() > 0:
+	case w.drain == nil || w.drain.isDone() && !w.stalls && w.liveBefore(now):
 		w.errorf("at %v: ended by a drain that is not under way: %v", now, l)
 	default:
 		d := w.drain
@@ -287,6 +287,12 @@ func (w *world) checkDrain() {
 	default:
 		w.drainSeen = now
 	}
+}
+
+// liveBefore reports whether a connection is live that came before the given time; w.mu is held. One that an
+// OnEnd tracks as the last one ends finds the drain done.
+func (w *world) liveBefore(at time.Duration) bool {
+	return slices.ContainsFunc(w.slots, func(s *slot) bool { return s.life != nil && s.life.live() && s.life.trackedAt < at })
 }
 
 // live is how many are live; w.mu is held.

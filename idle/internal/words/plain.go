@@ -19,5 +19,8 @@ type (
 // SetUint32 stores v in a word that nobody else can see yet.
 func SetUint32(w *Uint32, v uint32) { *(*uint32)(unsafe.Pointer(w)) = v }
 
+// SetInt64 stores v in a word that nobody else can see yet.
+func SetInt64(w *Int64, v int64) { *(*int64)(unsafe.Pointer(w)) = v }
+
 // SetPointer stores v in a word that nobody else can see yet.
 func SetPointer[T any](w *Pointer[T], v *T) { *(**T)(unsafe.Pointer(w)) = v }

@@ -226,7 +226,9 @@ func (p *Pointer[T]) CompareAndSwap(old, new *T) (swapped bool) {
 
 func address[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
 
-// SetUint32 and SetPointer are plain stores without the tag.
+// SetUint32, SetInt64 and SetPointer are plain stores without the tag.
 func SetUint32(w *Uint32, v uint32) { w.Store(v) }
+
+func SetInt64(w *Int64, v int64) { w.Store(v) }
 
 func SetPointer[T any](w *Pointer[T], v *T) { w.Store(v) }
