@@ -144,6 +144,7 @@ func TestNoFarewellAfterAWriteTimeout(t *testing.T) {
 		defer client.Close()
 		farewell := make(chan error, 1)
 		c, err := idlenet.WrapConn(inner, tracker, &idlenet.Options{OnEnd: func(c *idlenet.Conn, _ *idle.TimeoutError) {
+			c.SetWriteDeadline(time.Now().Add(time.Minute)) // as crypto/tls does before its alert
 			_, err := c.Write([]byte("bye"))
 			farewell <- err
 		}})
@@ -164,5 +165,48 @@ func TestNoFarewellAfterAWriteTimeout(t *testing.T) {
 		if took := time.Since(begun); took > 1100*time.Millisecond {
 			t.Error("it took ", took)
 		}
+	})
+}
+
+// blockedClose is a connection whose Close waits.
+type blockedClose struct {
+	net.Conn
+	release <-chan struct{}
+}
+
+func (c blockedClose) Close() error {
+	<-c.release
+	return c.Conn.Close()
+}
+
+// TestNothingIsWrittenAfterATimeout has a connection inside that takes long to close. A write that waits fails all the same, and
+// so does a later one, for which a deadline was set.
+func TestNothingIsWrittenAfterATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		inner, client := net.Pipe()
+		defer client.Close()
+		release := make(chan struct{})
+		c, err := idlenet.WrapConn(blockedClose{inner, release}, tracker, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, waiting := c.Write([]byte("x"))
+		c.SetWriteDeadline(time.Now().Add(time.Hour))
+		_, later := c.Write([]byte("x"))
+		for _, err := range []error{waiting, later} {
+			if timeout := new(idle.TimeoutError); !errors.As(err, &timeout) {
+				t.Error("Write fails with ", err)
+			}
+		}
+		if took := time.Since(begun); took > 1100*time.Millisecond {
+			t.Error("it took ", took)
+		}
+		close(release)
 	})
 }

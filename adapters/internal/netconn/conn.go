@@ -269,6 +269,11 @@ func (c *Conn) closeInner() error {
 	if c.flags.Or(closed)&closed != 0 {
 		return c.opError("close", net.ErrClosed)
 	}
+	return c.finish()
+}
+
+// finish is closeInner for the caller that has set the flag closed.
+func (c *Conn) finish() error {
 	inner := c.inner
 	if x := c.extra.Load(); x != nil && x.counted != nil {
 		inner = x.counted

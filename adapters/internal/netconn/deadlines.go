@@ -21,7 +21,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.setDeadline(c.inner.SetWriteDeadline, writeDeadline, t)
 }
 
-// setDeadline sets a deadline of inner, and restores the one in the past that LetWrite has set.
+// setDeadline sets a deadline of inner, and restores those in the past that a timeout has set. Otherwise crypto/tls,
+// which allows its closing alert five seconds, would write that after half a record.
 //
 // Removing a deadline that is not set costs nothing. Servers do that often: net/http four times
 // per request. After NetConn, c can't know which deadlines are set.
@@ -37,8 +38,11 @@ func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time)
 		has |= sides
 	}
 	c.userDeadlines.unlock(has)
-	if sides&readDeadline != 0 && c.flags.Load()&over != 0 {
+	if c.flags.Load()&over != 0 {
 		c.inner.SetReadDeadline(past())
+	}
+	if c.flags.Load()&closed != 0 || isWriteTimeout(c.Timeout()) {
+		c.inner.SetWriteDeadline(past())
 	}
 	return c.explain("set", err)
 }

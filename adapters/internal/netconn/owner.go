@@ -79,12 +79,14 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 	} else {
 		c.SetLinger(-1)
 	}
-	if isSocket(c.bare()) {
-		c.closeInner()
-		return
+	switch {
+	case c.flags.Or(closed)&closed != 0:
+	case isSocket(c.bare()):
+		c.finish()
+	default:
+		c.inner.SetDeadline(past()) // Close may wait for a Write
+		go c.finish()
 	}
-	c.inner.SetDeadline(past()) // Close may wait for a Write
-	go c.closeInner()
 }
 
 // isWriteTimeout reports whether err means that the peer doesn't read. err is nil if the tracker
