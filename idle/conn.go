@@ -39,13 +39,10 @@ import (
 // loads in the opposite order (Conn.snapshot). So at worst it computes a deadline that was true a
 // moment ago, never one that is too early. Package internal/model tries all interleavings.
 //
-// A Conn is for one connection. Its state is 0 before it is tracked, entering while Track
-// decides, then live, and at last over. It is 0 again only if Track has failed. One swap of
-// live, ending and over decides the outcome. The other flags may be set and cleared
-// at any time.
+// A Conn is for one connection. Its state is 0 before it is tracked, then live, and at last over. One
+// swap of live, ending and over decides the outcome. The other flags may be set and cleared at any time.
 //
 //	flag        means                                        set by                 cleared by
-//	entering    Track may still refuse it                    Track                  Track
 //	live        tracked, and without an outcome yet          Track                  Stop, Close, and what ends it
 //	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
 //	            (see Deliver), or it has been
@@ -67,7 +64,6 @@ const (
 	pinging
 	unanswered
 	evicting
-	entering
 	dismissed
 
 	missUnit = 1 << 16
@@ -416,7 +412,7 @@ func (c *Conn) mustFit(p *Phase) {
 	if p.tracker != c.shard.tracker {
 		panic("idle: Enter with a phase of another tracker; make it with Phase of the one that tracks the connection")
 	}
-	if err := c.hooks.Check(p.Policy()); err != nil {
+	if err := c.hooks.fit(p.limits()); err != nil {
 		panic(err.Error())
 	}
 }
@@ -439,15 +435,14 @@ func (c *Conn) close(stays bool) bool {
 	if s == nil {
 		return false
 	}
-	s.lock.Lock()
-	p := c.endRecord()
-	p.stays = stays
+	p := endRecord{stays: stays}
+	s.lock()
 	was, stopped := c.state.stop()
 	if stopped {
 		p.state = was
-		s.forget(c)
+		s.leave(c, &p)
 	}
-	s.lock.Unlock()
+	s.unlock()
 	if stopped {
 		s.part(c, &p)
 	}
@@ -512,9 +507,16 @@ func (c *Conn) isBusy() bool {
 // of Track.
 func (c *Conn) start(s *Shard, l *limits) (stamp clock.Stamp) {
 	stamp, now := s.instant(l.in.rate > 0 || l.out.rate > 0)
-	for _, w := range [...]*tickWord{&c.lastIn, &c.lastOut, &c.used, &c.unread, &c.beat, &c.pinged, &c.began, &c.born, &c.told} {
-		words.SetUint32((*word)(w), stamp.Bits())
-	}
+	set := func(w *tickWord) { words.SetUint32((*word)(w), stamp.Bits()) }
+	set(&c.lastIn)
+	set(&c.lastOut)
+	set(&c.used)
+	set(&c.unread)
+	set(&c.beat)
+	set(&c.pinged)
+	set(&c.began)
+	set(&c.born)
+	set(&c.told)
 	words.SetInt64(&c.in.at, now|waiting)
 	words.SetInt64(&c.in.paid, now)
 	words.SetInt64(&c.out.at, now&^waiting)
@@ -580,9 +582,6 @@ type state struct{ words.Uint32 }
 
 // misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
-
-// start begins Track. It returns false if that has begun before.
-func (s *state) start() bool { return s.CompareAndSwap(0, entering) }
 
 // drop clears some bits. It reports whether any was set. Usually none is, and that costs a load.
 func (s *state) drop(bits uint32) bool { return s.Load()&bits != 0 && s.And(^bits)&bits != 0 }

@@ -102,6 +102,7 @@ func (t *Tracker) setLimit(l *Capacity) error {
 		return ErrClosed
 	}
 	t.room.limit.Store(l)
+	t.room.most = math.MaxInt / 2 // they have to be counted
 	return nil
 }
 
@@ -141,7 +142,8 @@ type room struct {
 	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
 	refused atomic.Uint64
 
-	mu sync.Mutex // held by who admits or evicts; who needs a tracker's or a shard's lock too takes this one first
+	mu   sync.Mutex // held by who admits or evicts; who needs a tracker's or a shard's lock too takes this one first
+	most int        // no more connections are live, unless they were let in before the limit was set
 }
 
 const (
@@ -156,20 +158,36 @@ const (
 // slack is by how much the evictions that are under way may let connections exceed MaxConns.
 func (l *Capacity) slack() int { return 16 + l.MaxConns/100 }
 
-// admit counts a newcomer of a shard. It fails if there is no place for it, unless the connection is known.
-func (r *room) admit(s *Shard, known bool) error {
+// admit inserts a newcomer. It fails if there is no place for it, unless the connection is known.
+func (r *room) admit(known bool, insert func() error) error {
 	l := r.limit.Load()
-	if l == nil || l.MaxConns == 0 || known {
-		s.counts.comers(known).Add(1)
-		return nil
+	if l == nil || l.MaxConns == 0 {
+		return insert()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pending := 0 // loaded before live, so that one that ends meanwhile is found as an eviction or as a place
-	for s := range r.tracker.each {
-		pending += int(s.evicting.Load())
+	if !known && !r.hasPlace(l) {
+		r.refused.Add(1)
+		return ErrFull
 	}
-	over := r.tracker.live() - l.MaxConns // without the newcomer
+	r.most++
+	return insert()
+}
+
+// hasPlace reports whether there is a place for a newcomer. If need be, it has others evicted. r.mu must be held.
+func (r *room) hasPlace(l *Capacity) bool {
+	if r.most < l.MaxConns {
+		return true
+	}
+	live, pending := 0, 0
+	for s := range r.tracker.each {
+		s.mu.Lock()
+		live += len(s.conns.all)
+		pending += s.evicting
+		s.mu.Unlock()
+	}
+	r.most = live
+	over := live - l.MaxConns // without the newcomer
 	admits := over < l.slack()
 	if admits {
 		over++
@@ -180,12 +198,7 @@ func (r *room) admit(s *Shard, known bool) error {
 		}
 		pending++
 	}
-	if !admits || over > pending {
-		r.refused.Add(1)
-		return ErrFull
-	}
-	s.counts.comers(known).Add(1)
-	return nil
+	return admits && over <= pending
 }
 
 // excess returns how many connections are too many for l, which may be nil.
@@ -203,26 +216,40 @@ func (r *room) evict(l *Capacity) bool {
 	if c == nil { // maybe all others are on loops that have so many to carry out
 		c, last = r.pick(l, moreSample, math.MaxInt)
 	}
-	if c == nil || !c.state.move(live, evicting, 0) {
+	if c == nil || !c.shard.markEvicting(c) {
 		return false
 	}
 	s := c.shard
-	s.evicting.Add(1)
-	spare := func() {
-		if c.state.move(live|evicting, 0, evicting) {
-			s.evicting.Add(-1)
-		}
-	}
 	if !s.do(func() {
 		may := func() bool { return r.limit.Load() == l && l.wants(c, s.clock.Moment()) } // it may have been changed or lifted
 		if s.dismiss(c, dismissal{reason: ReasonEvict, still: true, last: last.Bits(), may: may}) == inUse {
-			spare()
+			s.spareEvicting(c)
 		}
 	}) {
-		spare() // the shard is closed
+		s.spareEvicting(c) // the shard is closed
 		return false
 	}
 	return true
+}
+
+// markEvicting notes that c is going to be evicted. It returns false if c has ended.
+func (s *Shard) markEvicting(c *Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	marked := c.state.move(live, evicting, 0)
+	if marked {
+		s.evicting++
+	}
+	return marked
+}
+
+// spareEvicting notes that c isn't evicted after all.
+func (s *Shard) spareEvicting(c *Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.state.move(live|evicting, 0, evicting) {
+		s.evicting--
+	}
 }
 
 // pick returns the most idle connection that may be evicted among about n, and its last use. It passes
@@ -246,21 +273,19 @@ func (r *room) pick(l *Capacity, n, most int) (best *Conn, last clock.Stamp) {
 func (r *room) look(n, most int, f func(c *Conn)) {
 	open := max(r.tracker.live(), 1)
 	for s := range r.tracker.each {
-		if s.loop && int(s.evicting.Load()) >= most {
-			continue
-		}
-		s.lock.Lock()
-		s.conns.lock.Lock()
+		s.mu.Lock()
 		all := s.conns.all
 		some := min((len(all)*n+open-1)/open, len(all))
+		if s.loop && s.evicting >= most {
+			some = 0
+		}
 		for i := range some {
 			if some < len(all) {
 				i = rand.IntN(len(all))
 			}
 			f(all[i])
 		}
-		s.conns.lock.Unlock()
-		s.lock.Unlock()
+		s.mu.Unlock()
 	}
 }
 

@@ -117,9 +117,7 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 		}
 	}
 	t.begin(v)
-	if t.isEmpty() {
-		next.finish()
-	}
+	t.checkEmpty()
 	return next, nil
 }
 
@@ -185,8 +183,8 @@ func groupOf(ticks int64) int {
 // takeTurns visits some connections, for a drain: the first time it counts them, and the second time it
 // gives them their turns.
 func (s *Shard) takeTurns(d *Draining, some []*Conn) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	if s.tracker.draining.Load() != d {
 		return
 	}
@@ -226,8 +224,8 @@ func (s *Shard) takeTurns(d *Draining, some []*Conn) {
 // giveTurns makes s ready to give turns, when all connections are counted. It returns false if it was, or if d
 // is over.
 func (s *Shard) giveTurns(d *Draining) bool {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	q := s.turnsOf(d)
 	if q == nil || q.given {
 		return false
@@ -323,8 +321,8 @@ func (s *Shard) depart(c *Conn, v decision) bool {
 	if s.dismiss(c, dismissal{reason: ReasonDrain, forced: s.isForced(v.Now), may: may}) != inUse {
 		return false
 	}
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	if q := s.turnsOf(s.tracker.draining.Load()); q != nil && s.conns.has(c) {
 		q.each[c.index].again = v.Now + busyTicks
 	}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,37 +14,33 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/callbacks"
 )
 
-// A hookedLock is a lock that calls a function whenever it is unlocked.
-type hookedLock struct {
-	sync.Mutex
-	hook func()
-}
-
-func (l *hookedLock) Unlock() {
-	l.Mutex.Unlock()
-	if l.hook != nil {
-		l.hook()
-	}
-}
-
 // TestRecordBesideClose has ends recorded from a moment on at which a connection is being
 // closed.
 func TestRecordBesideClose(t *testing.T) {
 	label := func(owner any) string { return fmt.Sprint(owner.(*guest).n) }
 	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Label: label, Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
-		l := &hookedLock{}
-		r.own[0].lock = l
-		g := &guest{}
-		if err := r.own[0].Track(&g.conn, g, hooksOf(g)); err != nil {
-			r.Fatal(err)
+		const n = 1000
+		all := r.guests(n)
+		r.wait(time.Minute)
+		begun := make(chan struct{})
+		go func() {
+			<-begun
+			r.RecentEnds()
+		}()
+		for i, g := range all {
+			if i == n/4 {
+				close(begun)
+			}
+			g.conn.Stop()
 		}
-		l.hook = func() { r.RecentEnds() }
-		if !g.conn.Stop() {
-			r.Error("it has ended already")
+		recent := r.RecentEnds()
+		for i, e := range recent {
+			if want := fmt.Sprint(n - 1 - i); e.Label != want || e.Age < time.Minute-2*r.opts.Tick {
+				r.Fatalf("%d. of %d: %+v, want label %s", i, len(recent), e, want)
+			}
 		}
-		l.hook = nil
-		if st := r.Stats(); st.Panics != 0 || len(r.RecentEnds()) != 1 || r.RecentEnds()[0].Label != "0" {
-			r.Errorf("%d panics, %+v", st.Panics, r.RecentEnds())
+		if st := r.Stats(); st.Panics != 0 || st.Closed != n {
+			r.Errorf("%d panics, %d closed", st.Panics, st.Closed)
 		}
 	})
 }

@@ -64,7 +64,7 @@ func (s *Shard) check(c *Conn) {
 		s.probe(c, v.by)
 	}
 	if due && v.isMiss() {
-		s.counts.misses.Add(1)
+		s.note(func(st *Stats) { st.Misses++ })
 	}
 	switch {
 	case !due:
@@ -154,7 +154,7 @@ func (s *Shard) ping(c *Conn, v decision) {
 	}
 	s.call("Ping", func() {
 		if c.Live() {
-			s.counts.pings.Add(1)
+			s.note(func(st *Stats) { st.Pings++ })
 			_ = c.hooks.Ping(c.owner) // if it fails, a miss follows
 		}
 	}, func() { c.state.drop(pinging) })
@@ -187,14 +187,14 @@ func (s *Shard) ask(c *Conn, v decision) {
 		s.replace(c)
 		return
 	}
-	s.lock.Lock()
+	s.lock()
 	s.awaitForce(c)
-	s.lock.Unlock()
+	s.unlock()
 	err, keep := s.errorOf(&v), false
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
 		defer c.state.drop(asking)
 		if keep {
-			s.counts.extended.Add(1)
+			s.note(func(st *Stats) { st.Extended++ })
 			stamp, now := s.instant(true)
 			c.keep(v.by, stamp, now)
 			s.replace(c)
@@ -231,14 +231,8 @@ const answeredAtOnce = 2
 // timeOut ends a connection that has passed a limit, unless a reader has delivered something
 // meanwhile.
 func (s *Shard) timeOut(c *Conn, v decision) {
-	late := max(v.After(v.at), 0)
-	if !s.end(c, v.limits, live|ending, s.errorOf(&v), late) {
+	if !s.end(c, v.limits, live|ending, s.errorOf(&v), max(v.After(v.at), 0)) {
 		s.replace(c)
-		return
-	}
-	s.counts.lateness.note(late)
-	if v.at < v.Now {
-		s.counts.deferred.Add(1)
 	}
 }
 
@@ -246,17 +240,16 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 // belongs to, and they have to be in force still. Otherwise by is nil. The state changes only once, so the
 // connection has only one outcome. end reports whether it is this one.
 func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late time.Duration) bool {
-	p := c.endRecord()
-	p.err, p.late = err, late
-	s.lock.Lock()
+	p := endRecord{err: err, late: late}
+	s.lock()
 	ended := by == nil || by == c.limits()
 	if ended {
 		p.state, ended = c.state.finish(need)
 	}
 	if ended {
-		s.forget(c)
+		s.leave(c, &p)
 	}
-	s.lock.Unlock()
+	s.unlock()
 	if !ended {
 		return false
 	}
@@ -314,8 +307,8 @@ func (s *Shard) errorOf(v *decision) *TimeoutError {
 // live.
 func (s *Shard) replace(c *Conn) {
 	c.state.spare()
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	if c.Live() {
 		s.place(c, s.clock.Moment())
 	}

@@ -59,10 +59,11 @@ func (t *Tracker) finish(wait context.Context) (live []any, err error) {
 func (t *Tracker) tryClose() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.lockAll()()
 	return t.markClosed()
 }
 
-// markClosed is tryClose with t.mu held.
+// markClosed is tryClose with t.mu held, and mu of all shards.
 func (t *Tracker) markClosed() bool {
 	if t.closed {
 		return false
@@ -78,6 +79,19 @@ func (t *Tracker) markClosed() bool {
 	return true
 }
 
+// lockAll locks all shards. t.mu must be held.
+func (t *Tracker) lockAll() (unlock func()) {
+	all := slices.Concat(t.own, t.loops)
+	for _, s := range all {
+		s.mu.Lock()
+	}
+	return func() {
+		for _, s := range all {
+			s.mu.Unlock()
+		}
+	}
+}
+
 // takeAll ends the tracking of all connections, and returns their owners. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
 	s.runLeft(true)
@@ -91,14 +105,13 @@ func (s *Shard) takeAll() (owners []any) {
 
 // takeOne ends the tracking of a connection. It returns nil if none is left.
 func (s *Shard) takeOne() (c *Conn, p endRecord) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	if c = s.conns.last(); c == nil {
 		return nil, p
 	}
-	s.forget(c)
-	p = c.endRecord()
 	p.state, _ = c.state.stop()
+	s.leave(c, &p)
 	return c, p
 }
 
@@ -129,6 +142,8 @@ func (t *Tracker) shut(s *Shard) bool {
 	if !slices.Contains(t.loops, s) {
 		return false
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.closed.Store(true)
 	s.visits.close()
 	t.clock.Detach(&s.now)
@@ -141,7 +156,7 @@ func (t *Tracker) forget(s *Shard) {
 	defer t.mu.Unlock()
 	if i := slices.Index(t.loops, s); i >= 0 {
 		t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // a clone, because the driver may be ranging over the old slice
-		s.counts.addTo(&t.past)
+		s.note(func(st *Stats) { t.past.Add(*st) })
 	}
 }
 
@@ -157,17 +172,19 @@ func (t *Tracker) forget(s *Shard) {
 // connection ends, and ends the tracker at once.
 func (t *Tracker) CloseWhenEmpty() {
 	t.mustBeMade()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.retiring.Store(true)
 	t.checkEmpty()
 }
 
-// checkEmpty ends a drain if no connection is live, and closes the tracker if it's retiring. It must not
-// wait: its caller may hold a shard's lock or be in a callback. So finish runs on a goroutine of its
-// own, and waits for callbacks without a limit.
+// checkEmpty ends a drain if no connection is live, and closes the tracker if it's retiring. Shards are locked while it looks, so
+// none has a connection when it is closed. The last connection of each is one that calls checkEmpty, if it leaves later. t.mu must be held.
+//
+// Its caller may be in a callback, so finish runs on a goroutine of its own, and waits for callbacks without a limit.
 func (t *Tracker) checkEmpty() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.isEmpty() {
+	defer t.lockAll()()
+	if slices.ContainsFunc(slices.Concat(t.own, t.loops), func(s *Shard) bool { return len(s.conns.all) > 0 }) {
 		return
 	}
 	if d := t.draining.Load(); d != nil {

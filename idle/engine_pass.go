@@ -34,15 +34,21 @@ func (s *Shard) pass(planned, budget time.Duration) (exceeded bool) {
 		s.stall.waited.Store(false)
 		s.tracker.stall.waited.Store(false)
 	}
-	s.counts.passed(took)
+	s.note(func(st *Stats) {
+		st.Checks += uint64(s.checks)
+		st.Passes++
+		st.PassTotal += took
+		st.Longest = max(st.Longest, took)
+	})
+	s.checks = 0
 	return exceeded
 }
 
 // checkSome checks some connections that are due. It reports whether more have come up.
 func (s *Shard) checkSome(now int64) (more bool) {
-	s.lock.Lock()
+	s.lock()
 	more = s.collect(now)
-	s.lock.Unlock()
+	s.unlock()
 	for _, c := range s.jobs {
 		s.check(c)
 	}
@@ -70,7 +76,7 @@ func (s *Shard) collect(now int64) (more bool) {
 			s.jobs = append(s.jobs, c)
 		}
 	}
-	s.counts.checks.Add(uint64(looks))
+	s.checks += looks
 	next, ok := s.wheel.Next()
 	return ok && int64(next) <= now
 }
@@ -98,8 +104,8 @@ func (s *Shard) isDue(c *Conn, m clock.Moment) bool {
 // announce sets due to the tick at which the next pass has work. Connections that the pass has
 // found came up in the given tick or later.
 func (s *Shard) announce(first int64) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	switch {
 	case !s.wheel.Waits():
 		s.behind.Store(0)

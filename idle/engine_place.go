@@ -40,8 +40,8 @@ func (s *Shard) look(c *Conn, m clock.Moment) snapshot {
 	if s.tracker.draining.Load() == nil {
 		return c.snapshot(m)
 	}
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	return s.lookLocked(c, m)
 }
 
@@ -91,6 +91,11 @@ func (s *Shard) placeAt(c *Conn, at int64, m clock.Moment) {
 // schedule puts c in the wheel for the tick at. The lock must be held.
 func (s *Shard) schedule(c *Conn, at int64) {
 	c.placed.Store(clock.StampOf(at))
+	s.arm(c, at)
+}
+
+// arm is schedule for a connection whose placed has been stored.
+func (s *Shard) arm(c *Conn, at int64) {
 	next := int64(s.wheel.Schedule(&c.timer, uint64(max(at, 0))))
 	if next < s.due.Load() { // not during a pass: then due has passed, and announce sets it at the end
 		s.due.Store(next)
@@ -98,27 +103,6 @@ func (s *Shard) schedule(c *Conn, at int64) {
 			s.clock.Hurry()
 		}
 	}
-}
-
-// add adds c to conns, and remove removes it, if it is there. The lock must be held.
-func (s *Shard) add(c *Conn) {
-	if s.turns != nil {
-		s.addTurn(c)
-	}
-	s.conns.add(c)
-}
-
-func (s *Shard) remove(c *Conn) {
-	if s.turns != nil {
-		s.turns.remove(int(c.index))
-	}
-	s.conns.remove(c)
-}
-
-// forget takes c, which is ending, out of the wheel and of conns. The lock must be held.
-func (s *Shard) forget(c *Conn) {
-	s.wheel.Cancel(&c.timer)
-	s.remove(c)
 }
 
 // hasten makes sure that c is checked no later than at the given stamp. Usually its place in the
@@ -131,10 +115,12 @@ func (s *Shard) hasten(c *Conn, deadline uint32) {
 
 // pull moves c to the place of its deadline, which may be an earlier one.
 func (s *Shard) pull(c *Conn) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	if c.Live() && c.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
-		s.counts.reschedules.Add(1)
+		s.lockShared()
+		s.stats.EarlyReschedules++
+		s.unlockShared()
 		s.place(c, clock.Moment{Now: s.clock.Recent()})
 	}
 }

@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,15 +21,17 @@ type Shard struct {
 
 	tracker *Tracker
 	clock   *clock.Clock // the tracker's
-	loop    bool         // the shard belongs to an event loop, and lock does nothing
+	loop    bool         // the shard belongs to an event loop
 
-	lock  sync.Locker // guards wheel, the timers in it, and conns
-	wheel wheel.Wheel
-	conns connSet
+	mu       sync.Mutex // see lock and lockShared
+	conns    connSet
+	stats    Stats  // not all of them; see Tracker.Stats
+	evicting int    // live connections with that flag
+	turns    *turns // of the drain under way, or of one that is over; nil without
+	wheel    wheel.Wheel
 
 	due       atomic.Int64  // the tick at which a pass has work, or never
 	slowPaths atomic.Uint32 // slow paths since the driver last looked; not counted beyond clock.FewSlowPaths, and not exact
-	counts    counters
 
 	execute  func(pass func()) error // runs a pass on the loop; nil if the driver runs the passes
 	posted   atomic.Bool             // a pass is pending on the loop, or running there
@@ -38,10 +39,11 @@ type Shard struct {
 	behind   atomic.Int64            // the tick since which passes have deferred connections that came up; 0 if they haven't
 	resume   atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
 
-	stall   *stall // the tracker's, or a loop's own
-	closed  atomic.Bool
-	passing bool    // on a loop: a pass is running, maybe in a callback
-	jobs    []*Conn // connections found due by the current pass
+	stall   *stall      // the tracker's, or a loop's own
+	closed  atomic.Bool // stored with mu held
+	passing bool        // on a loop: a pass is running, maybe in a callback
+	jobs    []*Conn     // connections found due by the current pass
+	checks  int         // of the current pass
 
 	mail  mailbox
 	tasks []task // those that are being done
@@ -49,27 +51,47 @@ type Shard struct {
 	visits  visits
 	visited []*Conn // connections that a step of a visit visits
 	stride  int     // how many these are; looksPerLock but in tests
-	turns   *turns  // of the drain under way, or of one that is over; nil without
-
-	evicting atomic.Int64 // live connections with that flag
 }
 
-// noLock is the lock of a shard that belongs to an event loop.
-type noLock struct{}
+// lock and unlock are for what passes share with activities: conns, the timers of those, turns and wheel. On a loop one
+// goroutine has all that, and they do nothing.
+func (s *Shard) lock() {
+	if !s.loop {
+		s.mu.Lock()
+	}
+}
 
-func (noLock) Lock()   {}
-func (noLock) Unlock() {}
+func (s *Shard) unlock() {
+	if !s.loop {
+		s.mu.Unlock()
+	}
+}
+
+// lockShared and unlockShared are called between lock and unlock by who changes conns, stats, evicting or closed. On a loop,
+// other goroutines lock mu to look at those, or to change them.
+func (s *Shard) lockShared() {
+	if s.loop {
+		s.mu.Lock()
+	}
+}
+
+func (s *Shard) unlockShared() {
+	if s.loop {
+		s.mu.Unlock()
+	}
+}
+
+// note changes stats. The lock must not be held.
+func (s *Shard) note(change func(*Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.stats)
+}
 
 // newShard returns a shard that t does not list yet. execute is nil for a shard
 // that the driver passes over.
 func (t *Tracker) newShard(execute func(func()) error) *Shard {
-	s := &Shard{tracker: t, clock: t.clock, execute: execute, loop: execute != nil, lock: noLock{}, stride: looksPerLock}
-	s.conns.lock = noLock{}
-	if execute == nil {
-		s.lock = &sync.Mutex{}
-	} else {
-		s.conns.lock = &sync.Mutex{}
-	}
+	s := &Shard{tracker: t, clock: t.clock, execute: execute, loop: execute != nil, stride: looksPerLock}
 	s.stall = &t.stall
 	if s.loop {
 		s.stall = new(stall)
@@ -96,23 +118,12 @@ func (t *Tracker) each(yield func(*Shard) bool) {
 	}
 }
 
-// isEmpty reports whether no connection is live. t.mu must be held.
-//
-// It does not miss a connection that is being tracked:
-//
-//	CloseWhenEmpty: sets retiring, then checks isEmpty under t.mu
-//	Track:  counts the connection, then loads retiring (in isClosed)
-//
-// Either isEmpty sees the count, or Track sees retiring. In that case Track waits
-// for t.mu, and then sees whether the shard has been closed.
-func (t *Tracker) isEmpty() bool {
-	return !slices.ContainsFunc(slices.Concat(t.own, t.loops), func(s *Shard) bool { return s.counts.live() > 0 })
-}
-
 // live returns the number of live connections.
 func (t *Tracker) live() (n int) {
 	for s := range t.each {
-		n += int(s.counts.live())
+		s.mu.Lock()
+		n += len(s.conns.all)
+		s.mu.Unlock()
 	}
 	return n
 }
@@ -156,61 +167,106 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if h == nil || h.Expire == nil {
 		panic("idle: Track without Hooks.Expire; set it, as it ends the reads and writes of a connection")
 	}
-	if s.closed.Load() {
-		return s.tracker.errClosed()
-	}
 	if h.Ping == nil && !s.tracker.pingless.Load() {
 		s.tracker.noPing()
 	}
 	phase := s.tracker.phase
 	l := phase.limits()
-	if err := h.Check(l.policy); err != nil {
+	if err := h.fit(l); err != nil {
 		return err
 	}
-	if !c.state.start() {
+	if c.state.Load() != 0 {
 		return ErrTracked
 	}
 	c.shard, c.owner, c.hooks = s, owner, h
 	stamp := c.start(s, l)
 	words.SetPointer(&c.phase, phase)
 	s.tracker.ends.begin(owner)
-
-	// The connection must be counted before closed is loaded, see isEmpty.
-	err := s.tracker.room.admit(s, known)
-	if err == nil {
-		if err = s.insert(c, l, stamp); err != nil {
-			s.counts.comers(known).Add(^uint64(0))
-		}
-	}
-	if err != nil {
-		c.state.Store(0) // it may be tried again
+	err := s.tracker.room.admit(known, func() error { return s.insert(c, l, stamp, known) })
+	if err == ErrShardClosed {
+		return s.tracker.errClosed()
 	}
 	return err
 }
 
-// insert makes c live, and gives it its place in the wheel. Until then nobody else can end it.
-func (s *Shard) insert(c *Conn, l *limits, stamp clock.Stamp) error {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if s.isClosed() { // the tracker's Close may have missed the connection
-		return s.tracker.errClosed()
-	}
+// insert makes c live, and gives it its place in the wheel. Nobody else can see c before mu is unlocked, so
+// its words are stored plainly.
+func (s *Shard) insert(c *Conn, l *limits, stamp clock.Stamp, known bool) error {
+	s.lock()
+	defer s.unlock()
 	replaced := c.limits() != l // since Track looked
 	if replaced {
-		if err := c.hooks.Check(c.limits().policy); err != nil {
+		if err := c.hooks.fit(c.limits()); err != nil {
 			return err
 		}
 	}
-	words.SetUint32(&c.state.Uint32, live) // others see c when the lock is unlocked
-	s.add(c)
 	m := clock.Moment{Now: s.clock.Recent()}
+	at := m.Tick(stamp) + int64(l.first)
+	words.SetUint32((*word)(&c.placed), clock.StampOf(at).Bits())
+	if !s.add(c, known) {
+		return ErrShardClosed
+	}
 	if replaced || s.tracker.draining.Load() != nil {
 		s.place(c, m)
 		return nil
 	}
 	s.advance(m.Now)
-	s.schedule(c, m.Tick(stamp)+int64(l.first))
+	s.arm(c, at)
 	return nil
+}
+
+// add makes c live, and adds it to conns. It returns false if s is closed. The lock must be held.
+func (s *Shard) add(c *Conn, known bool) bool {
+	s.lockShared()
+	defer s.unlockShared()
+	if s.closed.Load() {
+		return false
+	}
+	words.SetUint32(&c.state.Uint32, live)
+	if s.turns != nil {
+		s.addTurn(c)
+	}
+	s.conns.add(c)
+	if known {
+		s.stats.Adopted++
+	} else {
+		s.stats.Tracked++
+	}
+	return true
+}
+
+// leave takes c, which has just ended, out of the wheel and of conns. It counts that, and completes p. The lock must be held.
+func (s *Shard) leave(c *Conn, p *endRecord) {
+	s.wheel.Cancel(&c.timer)
+	p.describe(c)
+	s.lockShared()
+	defer s.unlockShared()
+	if s.turns != nil {
+		s.turns.remove(int(c.index))
+	}
+	s.conns.remove(c)
+	p.last = len(s.conns.all) == 0
+	if p.state&evicting != 0 {
+		s.evicting--
+	}
+	s.stats.count(p, s.clock)
+	if err := p.err; err != nil {
+		p.limits.ended[err.Reason].Add(1)
+		if err.Cause != "" {
+			s.tracker.causes.of(clip(err.Cause)).Add(1)
+		}
+	}
+}
+
+// part reports the end of a connection, without a lock. The owner's callback comes later.
+func (s *Shard) part(c *Conn, p *endRecord) {
+	t := s.tracker
+	t.ends.part(c.owner, p)
+	if p.last && (t.retiring.Load() || t.draining.Load() != nil) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.checkEmpty()
+	}
 }
 
 // noPing notes that a connection can't be pinged. If a SetPolicy misses the note, it has replaced
@@ -221,66 +277,14 @@ func (t *Tracker) noPing() {
 	t.pingless.Store(true)
 }
 
-// isClosed reports whether s is closed, for a connection that is already counted.
-// If the tracker is retiring, it waits for an isEmpty that is under way.
-func (s *Shard) isClosed() bool {
-	if s.tracker.retiring.Load() {
-		s.tracker.mu.Lock()
-		defer s.tracker.mu.Unlock()
-	}
-	return s.closed.Load()
-}
-
-// part counts the end of a connection and reports it, without a lock. The owner's callback comes
-// later, so that it finds its connection counted. What Stats.Live is made of is counted
-// last. So when Live says that there is room for another one, all other counts include this one.
-func (s *Shard) part(c *Conn, p *endRecord) {
-	if !p.stays {
-		s.counts.part(p, s.clock)
-	}
-	switch {
-	case p.stays:
-		s.counts.released.Add(1)
-	case p.err == nil:
-		s.counts.gone.Add(1)
-	default:
-		p.limits.ended[p.err.Reason].Add(1)
-		if p.err.Cause != "" {
-			s.tracker.causes.of(clip(p.err.Cause)).Add(1)
-		}
-		s.counts.ended.Add(1)
-	}
-	if p.state&evicting != 0 {
-		s.evicting.Add(-1) // after what live is made of, see room.admit
-	}
-	s.tracker.ends.part(c.owner, p)
-	s.checkEmpty()
-}
-
-// checkEmpty closes a tracker that is retiring if no connection is left, and ends its drain. A
-// connection that ended before CloseWhenEmpty set retiring, or before Drain began, is no longer counted
-// when they look.
-func (s *Shard) checkEmpty() {
-	t := s.tracker
-	if (t.retiring.Load() || t.draining.Load() != nil) && s.counts.live() == 0 {
-		t.checkEmpty()
-	}
-}
-
-// A connSet has all live connections of a shard. The shard's lock guards it. On a loop that lock does nothing, so other goroutines take
-// connSet.lock to read all.
-type connSet struct {
-	lock sync.Locker // held while all changes; a real lock only on a loop, where the shard's lock does nothing
-	all  []*Conn
-}
+// A connSet has all live connections of a shard.
+type connSet struct{ all []*Conn }
 
 // leastConns is the capacity below which a connSet does not shrink.
 const leastConns = 1024
 
 // add adds c, which must not be in a connSet.
 func (s *connSet) add(c *Conn) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
 	c.index = uint32(len(s.all))
 	s.all = append(s.all, c)
 }
@@ -290,8 +294,6 @@ func (s *connSet) has(c *Conn) bool { return int(c.index) < len(s.all) && s.all[
 
 // remove removes c, which must be there. The last one takes its place.
 func (s *connSet) remove(c *Conn) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
 	last := len(s.all) - 1
 	s.all[c.index] = s.all[last]
 	s.all[c.index].index = c.index

@@ -73,6 +73,14 @@ func (h *Hooks) Check(p Policy) error {
 	return nil
 }
 
+// fit is Check for limits.
+func (h *Hooks) fit(l *limits) error {
+	if l.interval == 0 || h.Ping != nil { // so that the policy is copied only for an error
+		return nil
+	}
+	return h.Check(l.policy)
+}
+
 // SocketState says what an owner has found out about a connection beyond what it has reported,
 // usually by asking the kernel. The zero SocketState means that nothing is known.
 type SocketState struct {

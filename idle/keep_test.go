@@ -298,9 +298,9 @@ func TestAnswerAfterClose(t *testing.T) {
 // waits until it has passed.
 func (r *rig) takeDue(c *Conn) {
 	r.wait(990 * time.Millisecond)
-	c.shard.lock.Lock()
+	c.shard.lock()
 	c.shard.wheel.Cancel(&c.timer)
-	c.shard.lock.Unlock()
+	c.shard.unlock()
 	r.wait(time.Second)
 }
 

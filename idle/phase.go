@@ -85,6 +85,7 @@ func (p *Phase) SetPolicy(policy Policy) error {
 		return errPhasesOnly
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	policy.Name = cmp.Or(policy.Name, p.Policy().Name)
 	err := policy.validate(t.opts.Tick)
 	switch beat := policy.Heartbeat; {
@@ -96,33 +97,21 @@ func (p *Phase) SetPolicy(policy Policy) error {
 	case p == t.phase:
 		err = t.room.limit.Load().suits(t, policy)
 	}
-	if err == nil {
-		p.now.Store(t.limitsOf(policy, p.limits()))
-		t.begin(&t.renewals)
+	if err != nil {
+		return err
 	}
-	t.mu.Unlock()
-	if err == nil {
-		t.settleEnds()
+	p.now.Store(t.limitsOf(policy, p.limits()))
+	t.begin(&t.renewals)
+	for _, s := range t.own { // a pass that is ending a connection by the old policy has loaded it under the lock; see Shard.end
+		s.note(func(*Stats) {})
 	}
-	return err
-}
-
-// settleEnds waits until no shard of the driver ends a connection by a policy that was replaced
-// before the call: Shard.end loads the limits under the shard's lock. t.mu must not be held,
-// because Track may take it under the lock of a shard.
-func (t *Tracker) settleEnds() {
-	for _, s := range t.own {
-		func() { // the pass that had the lock has unlocked it
-			s.lock.Lock()
-			defer s.lock.Unlock()
-		}()
-	}
+	return nil
 }
 
 // renewed visits some connections after a policy was replaced, and brings forward the deadlines that are earlier now.
 func renewed(s *Shard, some []*Conn) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.lock()
+	defer s.unlock()
 	m := clock.Moment{Now: s.clock.Recent()}
 	for _, c := range some {
 		if !c.Live() || !c.timer.Pending() {

@@ -21,7 +21,7 @@ var closed = map[string]struct {
 }{
 	"conn":           {to: "control", except: []string{"leave"}}, // a connection that ends gives its place back
 	"stats":          {to: "control"},                            // who looks on changes nothing
-	"engine_place":   {to: "stats", except: []string{"reschedules", "counters"}},
+	"engine_place":   {to: "stats", except: []string{"EarlyReschedules"}},
 	"engine_mailbox": {to: "stats", except: []string{"forget"}},
 }
 

@@ -68,7 +68,7 @@ func TestNoAllocations(t *testing.T) {
 func TestConnSet(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		s, q := connSet{lock: noLock{}}, visits{}
+		s, q := connSet{}, visits{}
 		v := &visit{}
 		var have, due []*Conn // due: to be visited still
 		without := func(all []*Conn, c *Conn) []*Conn {
@@ -111,7 +111,7 @@ func TestConnSet(t *testing.T) {
 // TestConnSetShrinks removes most of many connections. The memory for the places of those is
 // given back.
 func TestConnSetShrinks(t *testing.T) {
-	s := connSet{lock: noLock{}}
+	s := connSet{}
 	conns := make([]Conn, 100_000)
 	for i := range conns {
 		s.add(&conns[i])

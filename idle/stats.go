@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is exact. They
@@ -164,55 +166,22 @@ func (n *byName[T]) all() map[string]*T {
 	return maps.Clone(n.counts)
 }
 
-// counters are the counts of a shard. They are atomic because Stats reads them at
-// any time.
-type counters struct {
-	// Of tracked and adopted, gone were closed by their owners, released are open, and ended were
-	// ended by the tracker.
-	tracked, adopted, gone, released, ended atomic.Uint64
-
-	extended, pings, misses, deferred, checks, reschedules, passes atomic.Uint64
-	busy, longest                                                  atomic.Int64
-
-	lifetime, lateness tally
-}
-
-// comers returns the count of connections that Track has tracked, or Adopt if they are known.
-func (n *counters) comers(known bool) *atomic.Uint64 {
-	if known {
-		return &n.adopted
+// count counts the end of a connection.
+func (s *Stats) count(p *endRecord, k *clock.Clock) {
+	if p.stays {
+		s.Released++
+		return
 	}
-	return &n.tracked
-}
-
-// passed counts a pass.
-func (n *counters) passed(took time.Duration) {
-	n.passes.Add(1)
-	n.busy.Add(int64(took))
-	n.longest.Store(max(n.longest.Load(), int64(took)))
-}
-
-// addTo adds the counts to st, but not by reason. It loads the ends before tracked, so that Live
-// is not too low.
-func (n *counters) addTo(st *Stats) {
-	gone, released, ended := n.gone.Load(), n.released.Load(), n.ended.Load()
-	tracked, adopted := n.tracked.Load(), n.adopted.Load()
-	st.Tracked += tracked
-	st.Adopted += adopted
-	st.Live += tracked + adopted - gone - released - ended
-	st.Closed += gone
-	st.Released += released
-	st.Extended += n.extended.Load()
-	st.Pings += n.pings.Load()
-	st.Misses += n.misses.Load()
-	st.Deferred += n.deferred.Load()
-	st.Checks += n.checks.Load()
-	st.EarlyReschedules += n.reschedules.Load()
-	st.Passes += n.passes.Load()
-	st.PassTotal += time.Duration(n.busy.Load())
-	st.Longest = max(st.Longest, time.Duration(n.longest.Load()))
-	n.lifetime.addTo(&st.Lifetime)
-	n.lateness.addTo(&st.Lateness)
+	s.Lifetime.note(p.age)
+	switch {
+	case p.err == nil:
+		s.Closed++
+	case p.err.Reason < numLimits:
+		s.Lateness.note(p.late)
+		if p.late >= k.Tick+k.Slack {
+			s.Deferred++
+		}
+	}
 }
 
 // addEnds adds the ends under the policies of a name.
@@ -233,11 +202,4 @@ func (s *Stats) addEnds(name string, counts *reasonCount) {
 		}
 	}
 	s.ByPhase[name] = in
-}
-
-// live returns the number of live connections. If some end meanwhile the result
-// may be too high, but not too low, because it loads the ends first.
-func (n *counters) live() uint64 {
-	over := n.gone.Load() + n.released.Load() + n.ended.Load()
-	return n.tracked.Load() + n.adopted.Load() - over
 }

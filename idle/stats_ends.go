@@ -153,28 +153,20 @@ func knownAddr(owner any) net.Addr {
 
 // An endRecord has what is known about a connection when it ends.
 type endRecord struct {
-	limits       *limits
-	born, active clock.Stamp // when it was tracked, and its last use
+	state uint32        // before the end
+	err   *TimeoutError // nil if the owner has closed it, or it was handed back
+	late  time.Duration // how long after it was due
+	stays bool          // the connection is open, and not tracked any more
 
-	age, idle time.Duration // how old the connection was, and how long idle; see counters.part
-
-	state uint32 // before the end
-	stays bool   // the connection is open, and not tracked any more
-
-	err  *TimeoutError // nil if the owner has closed it, or it was handed back
-	late time.Duration // how long after it was due
+	limits    *limits
+	age, idle time.Duration // how old the connection was, and how long idle, in whole ticks, rounded down
+	last      bool          // its shard has no other one
 }
 
-// endRecord returns the end record of c.
-func (c *Conn) endRecord() endRecord {
-	return endRecord{limits: c.limits(), born: c.born.Load(), active: c.lastUse()}
-}
-
-// part notes and counts the age and idle time of a connection that has ended, in whole ticks,
-// rounded down.
-func (n *counters) part(p *endRecord, k *clock.Clock) {
+// describe completes p for c.
+func (p *endRecord) describe(c *Conn) {
+	k := c.shard.clock
 	m := clock.Moment{Now: k.Recent() - 1} // an activity is at the end of its tick at the latest
 	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.Now-m.Tick(stamp), 0)) * k.Tick }
-	p.age, p.idle = since(p.born), since(p.active)
-	n.lifetime.note(p.age)
+	p.limits, p.age, p.idle = c.limits(), since(c.born.Load()), since(c.lastUse())
 }

@@ -3,7 +3,6 @@ package idle
 import (
 	"math"
 	"math/bits"
-	"sync/atomic"
 	"time"
 )
 
@@ -86,24 +85,4 @@ func bucketOf(d time.Duration) int {
 		i++
 	}
 	return min(i, NumBuckets-1)
-}
-
-// A tally is a Histogram that any goroutine may add to.
-type tally struct {
-	buckets [NumBuckets]atomic.Uint64
-	micros  atomic.Uint64 // the sum
-}
-
-// note counts a duration.
-func (t *tally) note(d time.Duration) {
-	t.buckets[bucketOf(d)].Add(1)
-	t.micros.Add(uint64(max(d, 0).Microseconds()))
-}
-
-// addTo adds what t has counted to h.
-func (t *tally) addTo(h *Histogram) {
-	for i := range t.buckets {
-		h.Buckets[i] += t.buckets[i].Load()
-	}
-	h.SumMicros += t.micros.Load()
 }

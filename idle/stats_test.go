@@ -134,14 +134,14 @@ func TestHistogram(t *testing.T) {
 // TestSumInAnyOrder adds up shards in another order, as when one of them is closed. A sum that
 // becomes less is a counter reset to Prometheus.
 func TestSumInAnyOrder(t *testing.T) {
-	var shards [3]tally
+	var shards [3]Histogram
 	for i := range shards {
 		shards[i].note(time.Duration(i+1) * 100 * time.Millisecond)
 	}
 	var before, after Histogram
 	for i := range shards {
-		shards[i].addTo(&before)
-		shards[2-i].addTo(&after)
+		before.Add(&shards[i])
+		after.Add(&shards[2-i])
 	}
 	if before != after || before.SumMicros != 600_000 {
 		t.Errorf("%v and %v", before.SumMicros, after.SumMicros)

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,7 +59,7 @@ func TraceAll(t *testing.T, steps int, n uint64, run func()) {
 	var started atomic.Uint64
 	unwatched := func(at unsafe.Pointer, by *words.Stack) {
 		var c *Conn
-		if slices.ContainsFunc(by.Frames[:2], func(f runtime.Frame) bool { return strings.HasSuffix(f.Function, "(*state).start") }) && started.Add(1)%n == 0 {
+		if strings.HasSuffix(by.Frames[0].Function, "(*Shard).track") && started.Add(1)%n == 0 {
 			tr.watch((*Conn)(unsafe.Add(at, -int(unsafe.Offsetof(c.state)))))
 		}
 	}
@@ -144,7 +143,7 @@ var (
 
 	// aside are functions that only look at a connection, or that no program describes. They may
 	// be called in an operation, and are no steps of it.
-	aside = regexp.MustCompile(`^(Shard\.part|Conn\.endRecord|Capacity\.wants|(room|ends)\..*)$`)
+	aside = regexp.MustCompile(`^(Shard\.part|endRecord\.describe|Capacity\.wants|room\.(hasPlace|evict|pick|look|lower)|ends\..*)$`)
 
 	// within are functions in which others begin: callbacks, and what follows them.
 	within = regexp.MustCompile(`^Shard\.(call|expire)(\.|$)`)

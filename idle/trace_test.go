@@ -88,8 +88,7 @@ func TestTracesOfEnterAfterUnreadInput(t *testing.T) {
 func TestFlagsOfModel(t *testing.T) {
 	for flag, of := range map[uint32]model.Flags{
 		live: model.Live, ending: model.Ending, over: model.Over, asking: model.Asking, telling: model.Telling,
-		pinging: model.Pinging, unanswered: model.Unanswered, evicting: model.Evicting, entering: model.Entering,
-		dismissed: model.Dismissed, missMask: model.Misses,
+		pinging: model.Pinging, unanswered: model.Unanswered, evicting: model.Evicting, dismissed: model.Dismissed, missMask: model.Misses,
 	} {
 		if flag != uint32(of) {
 			t.Errorf("flag %#x is %#x in the model", flag, of)

@@ -45,7 +45,7 @@ type Tracker struct {
 	mu     sync.Mutex // guards what follows
 	loops  []*Shard   // shards of event loops
 	closed bool
-	past   Stats // counts of shards that were closed
+	past   Stats // of shards that were closed
 }
 
 // init prepares t for shards.
@@ -108,7 +108,7 @@ func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].track(c, owner, h, true)
 }
 
-// NewShard makes a shard for an event loop. It has no locks. Its methods and those of its
+// NewShard makes a shard for an event loop. Activities on it take no lock. Its methods and those of its
 // connections must be called on the loop, and its [Hooks] are called there.
 //
 // When something is due, execute is called on a goroutine of its own. It must make the loop call pass
@@ -155,7 +155,10 @@ func (t *Tracker) Stats() Stats {
 	st.Panics = t.calls.Panics()
 	st.EndsLost = t.ends.Lost()
 	for _, s := range slices.Concat(t.own, t.loops) {
-		s.counts.addTo(&st)
+		s.note(func(counts *Stats) {
+			st.Add(*counts)
+			st.Live += uint64(len(s.conns.all))
+		})
 		st.BacklogAge = max(st.BacklogAge, s.lateBy())
 	}
 	st.TimedOut, st.Causes, st.ByPhase = map[Reason]uint64{}, map[string]uint64{}, map[string]map[Reason]uint64{}

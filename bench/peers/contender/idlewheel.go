@@ -12,7 +12,7 @@ type idlewheel struct {
 	expired func(int)
 	tracker *idle.Tracker
 	conns   []idleConn
-	later   map[int]*idleConn // those armed again, as a Conn is for one connection
+	later   []*idleConn // those armed again, as a Conn is for one connection; nil if none was
 }
 
 // idleConn is what a server has anyway, its connection, with a Conn in it.
@@ -33,7 +33,7 @@ func newIdlewheel(n int, timeout time.Duration, expired func(int)) (Contender, e
 	if err != nil {
 		return nil, err
 	}
-	w := &idlewheel{expired: expired, tracker: t, conns: make([]idleConn, n), later: map[int]*idleConn{}}
+	w := &idlewheel{expired: expired, tracker: t, conns: make([]idleConn, n)}
 	for i := range w.conns {
 		w.conns[i].in, w.conns[i].index = w, i
 	}
@@ -43,6 +43,9 @@ func newIdlewheel(n int, timeout time.Duration, expired func(int)) (Contender, e
 func (w *idlewheel) Arm(i int) {
 	c := &w.conns[i]
 	if c.armed {
+		if w.later == nil {
+			w.later = make([]*idleConn, len(w.conns))
+		}
 		c = &idleConn{in: w, index: i}
 		w.later[i] = c
 	}
@@ -54,8 +57,8 @@ func (w *idlewheel) Arm(i int) {
 
 // conn returns the connection that was armed last in place i.
 func (w *idlewheel) conn(i int) *idleConn {
-	if c, ok := w.later[i]; ok {
-		return c
+	if w.later != nil && w.later[i] != nil {
+		return w.later[i]
 	}
 	return &w.conns[i]
 }
@@ -63,7 +66,7 @@ func (w *idlewheel) conn(i int) *idleConn {
 func (w *idlewheel) Cancel(i int) { w.conn(i).Stop() }
 
 func (w *idlewheel) Touch(list []uint32) {
-	if len(w.later) > 0 {
+	if w.later != nil {
 		for _, i := range list {
 			w.conn(int(i)).Touch()
 		}

@@ -57,12 +57,12 @@ idle.renewed = <state [ look <placed [ placeAt ] ]
 
 # The beginning and the end.
 start   = >lastIn >lastOut >used >unread >beat >pinged >began >born >told >in.at >in.paid >out.at >out.paid
-insert  = <phase [ <phase ] [ >state.admit [ <born ] ( >placed | place ) ]
+insert  = <phase [ <phase ] [ >placed [ >state.track [ <born ] [ place ] ] ]
 expire  = <phase [ <state { <state } [ >state.expire ] ]
 end     = <state { <state } ( >state.expire | <state )
 force   = <state { <state } ( >state.force | <state )
 
-Shard.track     = <state | >state.track start >phase [ insert ] [ >state.refuse ]
+Shard.track     = <state [ start >phase [ insert ] ]
 Conn.close      = <state { <state } [ >state.stop ]
 Shard.takeOne   = <state { <state } >state.stop
 

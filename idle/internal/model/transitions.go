@@ -14,7 +14,6 @@ const (
 	Pinging
 	Unanswered
 	Evicting
-	Entering
 	Dismissed
 
 	flags  = 2*Dismissed - 1
@@ -50,9 +49,7 @@ func (t *Transition) apply(was Flags) Flags {
 // model does, and TestTraces of package idle with what the code does.
 var Transitions = []Transition{
 	// Track.
-	{Name: "track", By: by("Shard.track"), Not: all, Set: Entering},
-	{Name: "refuse", By: by("Shard.track"), Need: Entering, Not: Live | Over, Clear: all},
-	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Over | Ending, Set: Live, Clear: Entering},
+	{Name: "track", By: by("Shard.add"), Not: all, Set: Live},
 
 	// What the owner reports.
 	{Name: "deliver", By: by("Conn.deliverSlow"), Need: Live, Clear: Ending},
@@ -80,8 +77,8 @@ var Transitions = []Transition{
 
 	// Orders.
 	{Name: "dismiss", By: by("Conn.End"), Need: Live, Not: Dismissed, Set: Dismissed},
-	{Name: "evict", By: by("room.evict"), Need: Live, Not: Evicting, Set: Evicting},
-	{Name: "evict-no-more", By: by("room.evict"), Need: Live | Evicting, Clear: Evicting},
+	{Name: "evict", By: by("Shard.markEvicting"), Need: Live, Not: Evicting, Set: Evicting},
+	{Name: "evict-no-more", By: by("Shard.spareEvicting"), Need: Live | Evicting, Clear: Evicting},
 }
 
 func by(functions ...string) []string { return functions }

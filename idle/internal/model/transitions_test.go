@@ -8,7 +8,7 @@ import (
 // modelled are the flags that the model has. It begins after Track, and keeps no active heartbeat.
 const modelled = Live | Ending | Asking | Unanswered
 
-var beyondModel = []string{"admit", "refuse", "beats-kept"}
+var beyondModel = []string{"track", "beats-kept"}
 
 func (s modelState) flags() (f Flags) {
 	for _, of := range []struct {

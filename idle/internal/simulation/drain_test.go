@@ -174,7 +174,8 @@ func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 	if l.probed { // see Shard.probe
 		lax = w.tick
 	}
-	if err.Setting != "" || err.Limit != 0 || err.Phase != g.policy.Name || err.Elapsed > now-used+lax {
+	elapsed := l.answeredAt != now && err.Elapsed > now-used+lax // an answer of this instant may count later
+	if err.Setting != "" || err.Limit != 0 || err.Phase != g.policy.Name || elapsed {
 		w.errorf("at %v: ended with %+v: %v", now, err, l)
 	}
 	spares := true
