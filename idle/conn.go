@@ -24,7 +24,7 @@ import (
 //	out.at    the same for writes                                  AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout
 //	in.paid   up to when waits to read are paid for by bytes and   Received, AwaitRead, Enter, OnTimeout
 //	          pauses; only with MinReadRate
-//	out.paid  the same for writes and MinWriteRate                 Sent, AwaitWrite, RestartWrite, Enter, Probe, OnTimeout
+//	out.paid  the same for writes                                  Sent, AwaitWrite, RestartWrite, Enter, Probe, OnTimeout
 //	beat      the tick of the last beat                            Beat, Enter, OnTimeout
 //	pinged    the tick of the last ping                            the shard, Enter, OnTimeout
 //	began     the tick at which the phase began                    Enter, OnTimeout
@@ -39,21 +39,21 @@ import (
 // loads in the opposite order (Conn.snapshot). So at worst it computes a deadline that was true a
 // moment ago, never one that is too early. Package internal/model tries all interleavings.
 //
-// A Conn is for one connection. Its state is 0 before it is tracked, then live, and at last over. One
-// swap of live, ending and over decides the outcome. The other flags may be set and cleared at any time.
+// A Conn is for one connection. Its state is 0 before it is tracked, then live, and at last over. One swap
+// of live, ending and over decides the outcome. The other flags may be set and cleared at any time.
 //
 //	flag        means                                        set by                 cleared by
 //	live        tracked, and without an outcome yet          Track                  Stop, Close, and what ends it
-//	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
-//	            (see Deliver), or it has been
+//	ending      it is being decided whether a live one ends  a pass, or an answer   the same, Deliver
+//	            (see Deliver), or it has been                of OnTimeout
 //	over        not tracked any more                         what clears live       nothing
-//	asking      OnTimeout is running, and the connection is  the pass               the end of OnTimeout
+//	asking      OnTimeout is running, and the connection is  the pass               who puts it back
 //	            only in the wheel for a drain's ForceAfter
 //	telling     OnDrain is running                           the pass               the end of OnDrain
 //	pinging     Ping is running                              the pass               the end of Ping
 //	unanswered  a ping waits for an answer, unless there     a ping                 Enter, OnTimeout
 //	            was input since
-//	evicting    an eviction of it is under way               a Capacity             the pass, if it is in use
+//	evicting    an eviction of it is under way               a Capacity             who finds it in use
 //	dismissed   End was called                               End                    nothing
 const (
 	live = 1 << iota
@@ -77,7 +77,7 @@ const (
 // once: to track a connection again, use a new one.
 //
 // The methods that report activity neither allocate nor block, except that they
-// take a lock if they bring a deadline forward. After the connection has ended
+// take a lock if they may bring a deadline forward. After the connection has ended
 // they have no effect. Methods about reading must not be called by two goroutines
 // at once, nor methods about writing. All others may be called by any goroutine,
 // and a reader, a writer and others may run at the same time. On a loop-driven
@@ -246,7 +246,15 @@ func (c *Conn) RestartWrite() {
 	stamp, now := c.shard.instant(d.rate > 0)
 	c.out.paid.Store(now)
 	c.out.at.Store(now | waiting)
-	c.shard.hasten(c, stamp.Bits()+c.limits().out.soonest)
+	c.hastenFlow(&c.out, &c.limits().out, stamp)
+}
+
+// hastenFlow makes sure that c is checked in time for a wait on f that began with the given stamp.
+func (c *Conn) hastenFlow(f *flow, d *direction, stamp clock.Stamp) {
+	c.shard.hasten(c, stamp.Bits()+d.soonest)
+	if d.rate > 0 {
+		c.shard.hasten(c, uint32(d.due(f.paid.Load())))
+	}
 }
 
 // await starts a wait on f, unless there is one. In a phase with a minimum rate it first pays for the pause.
@@ -276,10 +284,7 @@ func (c *Conn) await(f *flow, d *direction) {
 			if d = c.direction(f); !paid && d.rate > 0 { // SetPolicy came before the wait, and the pause isn't paid for
 				c.letOff(f)
 			}
-			c.shard.hasten(c, stamp.Bits()+d.soonest)
-			if d.rate > 0 { // earlier waits may have used up part of it
-				c.shard.hasten(c, uint32(d.due(f.paid.Load())))
-			}
+			c.hastenFlow(f, d, stamp)
 			return
 		}
 	}
@@ -354,7 +359,7 @@ func (c *Conn) Deliver() bool { return c.state.Load()&ending == 0 || c.deliverSl
 // deliverSlow decides by one swap whether the reader or the end was first:
 //
 //	reader: reports the read, then loads the state
-//	pass:   sets ending, then looks at what the reader reports, then swaps live and ending for ending
+//	pass:   sets ending, then looks at what the reader reports, then swaps live and ending for over and ending
 //
 // So the pass sees the report, or the reader sees ending here and clears it, or it sees
 // that the connection has ended.
@@ -435,8 +440,8 @@ func (c *Conn) close(stays bool) bool {
 	if s == nil {
 		return false
 	}
-	p := endRecord{stays: stays}
 	s.lock()
+	p := endRecord{limits: c.limits(), stays: stays}
 	was, stopped := c.state.stop()
 	if stopped {
 		p.state = was
@@ -444,7 +449,7 @@ func (c *Conn) close(stays bool) bool {
 	}
 	s.unlock()
 	if stopped {
-		s.part(c, &p)
+		s.report(c, &p)
 	}
 	return stopped
 }
@@ -496,17 +501,18 @@ func (c *Conn) hasUnread() bool {
 }
 
 // isBusy reports whether c is in the middle of something: it's in a phase that says so, its owner
-// doesn't wait for input, or its owner is being asked to finish. isInUse also considers unread
+// doesn't wait for input, or its owner is being asked something. isInUse also considers unread
 // and unsent bytes.
 func (c *Conn) isBusy() bool {
-	return c.limits().policy.NoInterrupt || !c.in.waits() || c.state.Load()&telling != 0
+	return c.limits().policy.NoInterrupt || !c.in.waits() || c.state.Load()&(telling|asking) != 0
 }
 
-// start sets all words of a connection at the start of tracking: a read is
-// waiting, a write is not. Nobody else can see them yet, so these are plain stores: ten atomic ones take longer than the rest
+// start sets all words of a connection but its state, at the start of tracking: a read is
+// waiting, a write is not. Nobody else can see them yet, so these are plain stores: atomic ones take longer than the rest
 // of Track.
-func (c *Conn) start(s *Shard, l *limits) (stamp clock.Stamp) {
-	stamp, now := s.instant(l.in.rate > 0 || l.out.rate > 0)
+func (c *Conn) start(p *Phase, l *limits) (stamp clock.Stamp) {
+	stamp, now := c.shard.instant(l.in.rate > 0 || l.out.rate > 0)
+	words.SetPointer(&c.phase, p)
 	set := func(w *tickWord) { words.SetUint32((*word)(w), stamp.Bits()) }
 	set(&c.lastIn)
 	set(&c.lastOut)

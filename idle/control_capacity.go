@@ -80,6 +80,7 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 	if err := t.setLimit(l); err != nil {
 		return err
 	}
+	t.awaitEnds()
 	if t.room.excess(l) > 0 {
 		t.visit(t.room.lower(l))
 	}
@@ -101,8 +102,7 @@ func (t *Tracker) setLimit(l *Capacity) error {
 	if t.closed {
 		return ErrClosed
 	}
-	t.room.limit.Store(l)
-	t.room.most = math.MaxInt / 2 // they have to be counted
+	t.room.set(l)
 	return nil
 }
 
@@ -143,7 +143,7 @@ type room struct {
 	refused atomic.Uint64
 
 	mu   sync.Mutex // held by who admits or evicts; who needs a tracker's or a shard's lock too takes this one first
-	most int        // no more connections are live, unless they were let in before the limit was set
+	most int        // no more connections are live, if there is a limit
 }
 
 const (
@@ -158,21 +158,33 @@ const (
 // slack is by how much the evictions that are under way may let connections exceed MaxConns.
 func (l *Capacity) slack() int { return 16 + l.MaxConns/100 }
 
-// admit inserts a newcomer. It fails if there is no place for it, unless the connection is known.
-func (r *room) admit(known bool, insert func() error) error {
-	l := r.limit.Load()
-	if l == nil || l.MaxConns == 0 {
-		return insert()
+// set replaces the limit. r.mu must be held.
+func (r *room) set(l *Capacity) {
+	r.limit.Store(l)
+	r.most = math.MaxInt / 2 // they have to be counted
+}
+
+// admit inserts a newcomer. It fails if there is no place for it, unless the connection is known. If a capacity is set while
+// the newcomer waits for the lock of its shard, insert finds that, or who counts the connections finds the newcomer.
+func (r *room) admit(known bool, insert func(by *Capacity) error) error {
+	if l := r.limit.Load(); l == nil || l.MaxConns == 0 {
+		if err := insert(l); err != errReplaced {
+			return err
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !known && !r.hasPlace(l) {
+	l := r.limit.Load()
+	if l != nil && l.MaxConns > 0 && !known && !r.hasPlace(l) {
 		r.refused.Add(1)
 		return ErrFull
 	}
 	r.most++
-	return insert()
+	return insert(l)
 }
+
+// errReplaced says that there is another capacity than the one by which a newcomer was admitted.
+var errReplaced = errors.New("idle: another capacity")
 
 // hasPlace reports whether there is a place for a newcomer. If need be, it has others evicted. r.mu must be held.
 func (r *room) hasPlace(l *Capacity) bool {
@@ -221,8 +233,8 @@ func (r *room) evict(l *Capacity) bool {
 	}
 	s := c.shard
 	if !s.do(func() {
-		may := func() bool { return r.limit.Load() == l && l.wants(c, s.clock.Moment()) } // it may have been changed or lifted
-		if s.dismiss(c, dismissal{reason: ReasonEvict, still: true, last: last.Bits(), may: may}) == inUse {
+		may := func() bool { return l.wants(c, s.clock.Moment()) }
+		if s.dismiss(c, dismissal{reason: ReasonEvict, still: true, last: last.Bits(), capacity: l, may: may}) == inUse {
 			s.spareEvicting(c)
 		}
 	}) {
@@ -291,8 +303,7 @@ func (r *room) look(n, most int, f func(c *Conn)) {
 
 // wants reports whether c may be evicted.
 func (l *Capacity) wants(c *Conn, m clock.Moment) bool {
-	st := c.state.Load()
-	return !slices.Contains(l.Exempt, c.phase.Load()) && st&live != 0 && st&asking == 0 && !c.isBusy() && m.Since(c.lastUse()) >= l.MinIdle
+	return !slices.Contains(l.Exempt, c.phase.Load()) && c.Live() && !c.isBusy() && m.Since(c.lastUse()) >= l.MinIdle
 }
 
 // lower returns what a visit does that evicts about the most idle connections, until there are no more
@@ -316,7 +327,7 @@ func (r *room) lower(l *Capacity) func(s *Shard, some []*Conn) {
 			}
 			may := func() bool { return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c, s.clock.Moment()) }
 			if may() { // otherwise Probe would be asked for nothing
-				s.dismiss(c, dismissal{reason: ReasonEvict, may: may})
+				s.dismiss(c, dismissal{reason: ReasonEvict, capacity: l, may: may})
 			}
 		}
 	}

@@ -87,13 +87,7 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 		return nil, err
 	}
 	k := t.clock
-	in := func(d time.Duration) int64 { // rounded up
-		n := d / k.Tick
-		if d%k.Tick > 0 {
-			n++
-		}
-		return int64(min(n, clock.MaxTicks))
-	}
+	in := func(d time.Duration) int64 { return min(k.Ticks(d), clock.MaxTicks) }
 	next := &Draining{
 		tracker: t, grace: in(d.CloseDelay),
 		from: k.Now(), duration: in(d.Duration), done: make(chan struct{}),
@@ -110,6 +104,7 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 	if was := t.draining.Swap(next); was != nil {
 		was.finish()
 	}
+	t.awaitEnds()
 	v := &visit{do: func(s *Shard, some []*Conn) { s.takeTurns(next, some) }}
 	v.then = func(s *Shard) {
 		if s.giveTurns(next) {
@@ -137,8 +132,12 @@ func (d *Draining) Done() <-chan struct{} { return d.done }
 // Cancel ends the drain. Connections that it has not ended stay open, even if it has asked
 // them to finish. Cancel doesn't undo what OnDrain has begun: the next response on an HTTP
 // connection that was asked to finish still says Connection: close. After d is done, Cancel
-// has no effect.
-func (d *Draining) Cancel() { d.finish() }
+// has no effect. The drain ends no connection once Cancel has returned, except for one that an
+// event loop is ending at that moment. Callbacks of those that it has ended may still follow.
+func (d *Draining) Cancel() {
+	d.finish()
+	d.tracker.awaitEnds()
+}
 
 // finish ends d. It takes no lock.
 func (d *Draining) finish() {
@@ -163,7 +162,7 @@ type turns struct {
 // A oneTurn is the turn of one connection.
 type oneTurn struct {
 	turn  int64 // its tick; 0 if the connection isn't counted yet; ^g if it was, in group g
-	again int64 // the tick at which the connection is looked at again, because it was in use
+	again int64 // the tick at which the connection ends, unless it's in use; 0 before its owner was asked to finish
 }
 
 // Connections are in the same group if they have been idle for about the same time: for the same
@@ -208,13 +207,8 @@ func (s *Shard) takeTurns(d *Draining, some []*Conn) {
 			q.in[g]++
 			q.all++
 		case q.given && *turn <= 0:
-			*turn = q.next(c, *turn, m)
-			switch {
-			case c.timer.Pending():
-				if at := s.next(c, m).at; int32(c.placed.Load().Bits()-uint32(at)) > 0 {
-					s.placeAt(c, at, m)
-				}
-			case c.state.Load()&asking != 0:
+			*turn = q.next(*turn, m)
+			if s.bringForward(c, m); c.state.Load()&asking != 0 {
 				s.awaitForce(c)
 			}
 		}
@@ -239,17 +233,16 @@ func (s *Shard) giveTurns(d *Draining) bool {
 }
 
 // next returns the turn of c, given what turn has for it. One that was not counted, because it came later,
-// has its turn at any time that is left. None has it before it came, or it would count as told already.
-func (q *turns) next(c *Conn, was int64, m clock.Moment) int64 {
-	came := m.Tick(c.born.Load()) + 1
+// has its turn at any time that is left.
+func (q *turns) next(was int64, m clock.Moment) int64 {
 	if was == 0 {
-		return max(m.Now+1+rand.Int64N(max(q.of.from+q.of.duration-m.Now, 1)), came)
+		return m.Now + 1 + rand.Int64N(max(q.of.from+q.of.duration-m.Now, 1))
 	}
 	before := &q.in[^was]
 	*before++
 	d := q.of
 	at := int64(float64(d.duration) * (float64(*before) - float64(q.shard)/float64(d.shards)) / float64(q.all))
-	return max(d.from+1+at, came)
+	return d.from + 1 + at
 }
 
 // turnsOf returns the turns in the drain d, or nil if there are none yet. The lock must be held.
@@ -260,16 +253,16 @@ func (s *Shard) turnsOf(d *Draining) *turns {
 	return s.turns
 }
 
-// addTurn gives c, which is about to be added, its turn, or drops the turns of a drain that is over. The
+// addTurn gives the connection that is about to be added its turn, or drops the turns of a drain that is over. The
 // lock must be held.
-func (s *Shard) addTurn(c *Conn) {
+func (s *Shard) addTurn() {
 	q, turn := s.turns, int64(0)
 	if s.tracker.draining.Load() != q.of {
 		s.turns = nil
 		return
 	}
 	if q.given {
-		turn = q.next(c, 0, clock.Moment{Now: s.clock.Recent()})
+		turn = q.next(0, clock.Moment{Now: s.clock.Recent()})
 	}
 	q.each = append(q.each, oneTurn{turn: turn})
 }
@@ -281,9 +274,8 @@ func (q *turns) remove(i int) {
 	q.each = q.each[:last]
 }
 
-// turnOf returns what a drain does to c, if there is one. The lock must be held.
-func (s *Shard) turnOf(c *Conn) (of turn) {
-	d := s.tracker.draining.Load()
+// turnOf returns what the drain d does to c. The lock must be held.
+func (s *Shard) turnOf(c *Conn, d *Draining) (of turn) {
 	q := s.turnsOf(d)
 	if q == nil || !s.conns.has(c) {
 		return of
@@ -299,16 +291,13 @@ func (s *Shard) turnOf(c *Conn) (of turn) {
 // awaitForce puts c, whose OnTimeout is running, into the wheel, so that the ForceAfter of a drain is noticed. The
 // lock must be held.
 func (s *Shard) awaitForce(c *Conn) {
-	if force := s.turnOf(c).force; force != 0 {
-		s.schedule(c, force)
+	if d := s.tracker.draining.Load(); d != nil && d.force != 0 {
+		s.schedule(c, d.force)
 	}
 }
 
-// isForced reports whether the ForceAfter of a drain has passed.
-func (s *Shard) isForced(now int64) bool {
-	d := s.tracker.draining.Load()
-	return d != nil && d.force != 0 && d.force <= now
-}
+// forces reports whether the ForceAfter of d has passed. d may be nil.
+func (d *Draining) forces(now int64) bool { return d != nil && d.force != 0 && d.force <= now }
 
 // busyTicks is how often a drain looks whether a busy connection has fallen idle.
 const busyTicks = 5
@@ -316,15 +305,18 @@ const busyTicks = 5
 // depart ends c, whose grace in a drain is over. It returns true if c is in use. Then that is tried again
 // in a few ticks, and until then its limits count.
 func (s *Shard) depart(c *Conn, v decision) bool {
-	d := s.tracker.draining.Load()
-	may := func() bool { return s.tracker.draining.Load() == d } // it may be cancelled or replaced while Probe runs
-	if s.dismiss(c, dismissal{reason: ReasonDrain, forced: s.isForced(v.Now), may: may}) != inUse {
+	if s.dismiss(c, dismissal{reason: ReasonDrain, forced: v.drain.forces(v.Now), drain: v.drain}) != inUse {
 		return false
 	}
+	s.lookAgain(c, v.drain, v.Now+busyTicks)
+	return true
+}
+
+// lookAgain lets the drain d look at c again at the given tick.
+func (s *Shard) lookAgain(c *Conn, d *Draining, at int64) {
 	s.lock()
 	defer s.unlock()
-	if q := s.turnsOf(s.tracker.draining.Load()); q != nil && s.conns.has(c) {
-		q.each[c.index].again = v.Now + busyTicks
+	if q := s.turnsOf(d); q != nil && s.conns.has(c) {
+		q.each[c.index].again = at
 	}
-	return true
 }

@@ -13,6 +13,7 @@ type decision struct {
 	clock.Moment
 	stamp  clock.Stamp // of the same moment; no activity after it has an earlier one
 	limits *limits
+	drain  *Draining // nil without one
 }
 
 // decide checks a connection again, because there may have been activity or a new phase since the
@@ -29,8 +30,8 @@ func (s *Shard) decide(c *Conn) (v decision, due bool) {
 	//	check:  is preempted, reads the clock, and finds a limit of the old phase passed
 	v.Moment = s.clock.Moment()
 	v.stamp = s.noticed(v.Now)
-	v.limits = c.limits()
-	snap := s.look(c, v.Moment)
+	v.limits, v.drain = c.limits(), s.tracker.draining.Load()
+	snap := s.look(c, v.Moment, v.drain)
 	v.deadline = v.limits.next(&snap)
 	switch {
 	case !c.Live():
@@ -46,8 +47,10 @@ func (s *Shard) decide(c *Conn) (v decision, due bool) {
 // held. The connection is not in the wheel, so no other pass sees it until it is
 // put back.
 func (s *Shard) check(c *Conn) {
-	if c.state.Load()&asking != 0 {
-		s.dismiss(c, dismissal{reason: ReasonDrain, forced: true})
+	if c.state.Load()&asking != 0 { // only a drain ends it, unless it was cancelled meanwhile
+		if d := s.tracker.draining.Load(); d.forces(s.clock.Settled()) {
+			s.dismiss(c, dismissal{reason: ReasonDrain, forced: true, drain: d})
+		}
 		return
 	}
 	c.state.move(live, ending, 0)
@@ -75,7 +78,7 @@ func (s *Shard) check(c *Conn) {
 		c.state.Add(missUnit) // there are fewer than maxMisses
 		s.ping(c, v)
 	case v.what == evTell:
-		s.asked(c, v)
+		s.tell(c, v)
 	case v.departs(): // Probe has found that a limit hasn't passed
 		s.replace(c)
 	case c.hooks.OnTimeout != nil && v.by != ReasonMaxAge:
@@ -95,12 +98,12 @@ func (v *decision) isDoubtful(c *Conn) bool {
 
 // probe asks the owner for SocketState, and applies it.
 func (s *Shard) probe(c *Conn, about Reason) SocketState {
-	e := s.askOwner(c, about)
+	e := s.socketState(c, about)
 	s.apply(c, e)
 	return e
 }
 
-func (s *Shard) askOwner(c *Conn, about Reason) (e SocketState) {
+func (s *Shard) socketState(c *Conn, about Reason) (e SocketState) {
 	s.tracker.calls.Guard("Probe", func() { e = c.hooks.Probe(c.owner, about) })
 	return e
 }
@@ -160,16 +163,14 @@ func (s *Shard) ping(c *Conn, v decision) {
 	}, func() { c.state.drop(pinging) })
 }
 
-// asked notes that the owner is asked to finish, and asks it. The grace counts from now, even if
-// that comes late.
-func (s *Shard) asked(c *Conn, v decision) {
-	c.told.Raise(clock.StampOf(v.Now))
+// tell asks the owner to finish, unless it is being asked already. The grace counts from now, even if that comes late.
+func (s *Shard) tell(c *Conn, v decision) {
+	now := s.clock.Now()
+	c.told.Raise(clock.StampOf(now))
+	if v.by == ReasonDrain {
+		s.lookAgain(c, v.drain, now+1+v.drain.grace)
+	}
 	s.replace(c)
-	s.tell(c)
-}
-
-// tell asks the owner to finish, unless it is being asked already.
-func (s *Shard) tell(c *Conn) {
 	if c.hooks.OnDrain == nil || !c.state.move(live, telling, 0) {
 		return
 	}
@@ -180,19 +181,19 @@ func (s *Shard) tell(c *Conn) {
 	}, func() { c.state.drop(telling) })
 }
 
-// ask calls OnTimeout and acts on the answer. The flag asking stays set until the connection has
-// ended or is in the wheel again.
+// ask calls OnTimeout and acts on the answer. The flag asking stays set until the connection is put back.
 func (s *Shard) ask(c *Conn, v decision) {
-	if !c.state.move(live, asking, ending) {
-		s.replace(c)
+	s.lock()
+	asked := c.state.move(live, asking, ending)
+	if asked {
+		s.awaitForce(c)
+	}
+	s.unlock()
+	if !asked { // it has ended
 		return
 	}
-	s.lock()
-	s.awaitForce(c)
-	s.unlock()
 	err, keep := s.errorOf(&v), false
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
-		defer c.state.drop(asking)
 		if keep {
 			s.note(func(st *Stats) { st.Extended++ })
 			stamp, now := s.instant(true)
@@ -209,7 +210,7 @@ func (s *Shard) ask(c *Conn, v decision) {
 		c.state.move(live, ending, 0)
 		last, due := s.decide(c)
 		if due && last.isSame(v) && v.isDoubtful(c) && last.Now-v.Now > answeredAtOnce {
-			e := s.askOwner(c, v.by)
+			e := s.socketState(c, v.by)
 			if v.by == ReasonIdle {
 				e.Out = 0 // that may be what OnTimeout has written
 			}
@@ -231,18 +232,19 @@ const answeredAtOnce = 2
 // timeOut ends a connection that has passed a limit, unless a reader has delivered something
 // meanwhile.
 func (s *Shard) timeOut(c *Conn, v decision) {
-	if !s.end(c, v.limits, live|ending, s.errorOf(&v), max(v.After(v.at), 0)) {
+	still := func(l *limits) bool { return l == v.limits }
+	if !s.end(c, still, live|ending, s.errorOf(&v), max(v.After(v.at), 0)) {
 		s.replace(c)
 	}
 }
 
-// end ends a connection, if it has the flags in need. If a limit has passed, by are the limits that it
-// belongs to, and they have to be in force still. Otherwise by is nil. The state changes only once, so the
-// connection has only one outcome. end reports whether it is this one.
-func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late time.Duration) bool {
-	p := endRecord{err: err, late: late}
+// end ends a connection, if it has the flags in need. still tells under the lock whether the reason is still in force, given the
+// limits that are; see awaitEnds. The state changes only once, so the connection has only one
+// outcome. end reports whether it is this one.
+func (s *Shard) end(c *Conn, still func(*limits) bool, need uint32, err *TimeoutError, late time.Duration) bool {
 	s.lock()
-	ended := by == nil || by == c.limits()
+	p := endRecord{limits: c.limits(), err: err, late: late}
+	ended := still(p.limits)
 	if ended {
 		p.state, ended = c.state.finish(need)
 	}
@@ -253,7 +255,7 @@ func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late ti
 	if !ended {
 		return false
 	}
-	s.part(c, &p)
+	s.report(c, &p)
 	if c.hooks.OnEnd == nil {
 		s.expire(c, err)
 		return true
@@ -268,6 +270,14 @@ func (s *Shard) end(c *Conn, by *limits, need uint32, err *TimeoutError, late ti
 	}
 	s.call("OnEnd", onEnd, expire)
 	return true
+}
+
+// awaitEnds waits until no pass ends a connection by a policy, a drain or a capacity that has just been replaced. It doesn't wait
+// for loops.
+func (t *Tracker) awaitEnds() {
+	for _, s := range t.own {
+		s.note(func(*Stats) {}) // who locks later sees the new one
+	}
 }
 
 // patience is how long OnEnd may take, and how long Close waits for callbacks.
@@ -303,13 +313,12 @@ func (s *Shard) errorOf(v *decision) *TimeoutError {
 	return err
 }
 
-// replace puts a connection back into the wheel after a pass has taken it out, if it's still
-// live.
+// replace puts a connection back into the wheel after a pass has taken it out, if it's still live. Nobody finds it
+// there with a flag of what is over.
 func (s *Shard) replace(c *Conn) {
-	c.state.spare()
 	s.lock()
 	defer s.unlock()
-	if c.Live() {
+	if c.state.move(live, 0, ending|asking) {
 		s.place(c, s.clock.Moment())
 	}
 }

@@ -59,7 +59,10 @@ func (t *Tracker) finish(wait context.Context) (live []any, err error) {
 func (t *Tracker) tryClose() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	defer t.lockAll()()
+	for _, s := range slices.Concat(t.own, t.loops) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
 	return t.markClosed()
 }
 
@@ -79,24 +82,11 @@ func (t *Tracker) markClosed() bool {
 	return true
 }
 
-// lockAll locks all shards. t.mu must be held.
-func (t *Tracker) lockAll() (unlock func()) {
-	all := slices.Concat(t.own, t.loops)
-	for _, s := range all {
-		s.mu.Lock()
-	}
-	return func() {
-		for _, s := range all {
-			s.mu.Unlock()
-		}
-	}
-}
-
 // takeAll ends the tracking of all connections, and returns their owners. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
 	s.runLeft(true)
 	for c, p := s.takeOne(); c != nil; c, p = s.takeOne() {
-		s.part(c, &p)
+		s.report(c, &p)
 		owners = append(owners, c.owner)
 	}
 	s.runLeft(false)
@@ -110,6 +100,7 @@ func (s *Shard) takeOne() (c *Conn, p endRecord) {
 	if c = s.conns.last(); c == nil {
 		return nil, p
 	}
+	p.limits = c.limits()
 	p.state, _ = c.state.stop()
 	s.leave(c, &p)
 	return c, p
@@ -130,6 +121,8 @@ func (s *Shard) Close() (live []any, err error) {
 	if !s.tracker.shut(s) {
 		return nil, ErrShardClosed
 	}
+	s.passing = true
+	defer func() { s.passing = false }()
 	live = s.takeAll()
 	s.tracker.forget(s)
 	return live, nil
@@ -178,14 +171,18 @@ func (t *Tracker) CloseWhenEmpty() {
 	t.checkEmpty()
 }
 
-// checkEmpty ends a drain if no connection is live, and closes the tracker if it's retiring. Shards are locked while it looks, so
-// none has a connection when it is closed. The last connection of each is one that calls checkEmpty, if it leaves later. t.mu must be held.
+// checkEmpty ends a drain if no connection is live, and closes the tracker if it's retiring. All shards are
+// locked when it has looked, so none has a connection when it is closed. The last connection of a shard calls checkEmpty
+// when it leaves. t.mu must be held.
 //
 // Its caller may be in a callback, so finish runs on a goroutine of its own, and waits for callbacks without a limit.
 func (t *Tracker) checkEmpty() {
-	defer t.lockAll()()
-	if slices.ContainsFunc(slices.Concat(t.own, t.loops), func(s *Shard) bool { return len(s.conns.all) > 0 }) {
-		return
+	for _, s := range slices.Concat(t.own, t.loops) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.conns.all) > 0 {
+			return
+		}
 	}
 	if d := t.draining.Load(); d != nil {
 		d.finish()

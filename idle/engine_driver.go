@@ -75,9 +75,9 @@ func (d *driver) end() bool {
 	return true
 }
 
-// stopDriver waits until the driver has ended, or until patience is done. It returns false if the driver is still
+// stopDriver waits until the driver has ended, or until wait is done. It returns false if the driver is still
 // in a callback. t.stop must be closed.
-func (t *Tracker) stopDriver(patience context.Context) bool {
+func (t *Tracker) stopDriver(wait context.Context) bool {
 	d := &t.driver
 	d.mu.Lock()
 	d.stopped = true
@@ -90,7 +90,7 @@ func (t *Tracker) stopDriver(patience context.Context) bool {
 	select {
 	case <-done:
 		return true
-	case <-patience.Done():
+	case <-wait.Done():
 		return false
 	}
 }
@@ -136,7 +136,7 @@ func (t *Tracker) drive() (rest time.Duration) {
 	t.clock.Publish()
 	t.stall.onTime(t.clock, d.next)
 	begun, settled := t.clock.Elapsed(), t.clock.Settled()
-	t.runDue(settled, settled > d.ran || !t.behind.Load()) // else the budget of this tick is used up
+	t.runDue(settled, settled > d.ran || !t.deferred.Load()) // else the budget of this tick is used up
 	d.ran = settled
 	t.stall.onTime(t.clock, begun)
 	rest = t.rest(t.stall.grace.Load())
@@ -174,16 +174,16 @@ func (t *Tracker) runDue(now int64, own bool) {
 		return
 	}
 	lanes, budget := 1, t.opts.Budget/time.Duration(len(t.own))
-	if t.behind.Load() && len(due) > 0 {
+	if t.deferred.Load() && len(due) > 0 {
 		lanes = min(runtime.GOMAXPROCS(0), len(due))
 		budget = t.opts.Budget / time.Duration((len(due)+lanes-1)/lanes)
 	}
-	t.behind.Store(false)
+	t.deferred.Store(false)
 	begun := t.clock.Elapsed()
 	pass := func(lane int) {
 		for i := lane; i < len(due); i += lanes {
 			if due[i].pass(begun, max(budget, 1)) { // 1, as 0 would mean no limit
-				t.behind.Store(true)
+				t.deferred.Store(true)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (t *Tracker) rest(grace int64) time.Duration {
 	now, due := t.clock.Settled(), int64(never)
 	for s := range t.each {
 		switch {
-		case s.isBehind(now):
+		case s.needsPass(now):
 			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.Elapsed(), t.clock.Until(grace)))
 		case !s.loop && s.hasOther():
 			rest = min(rest, t.clock.Until(now+1)+t.clock.Slack)

@@ -85,14 +85,6 @@ func (s *Shard) mailTask(t task) bool {
 	return true
 }
 
-// shed ends c in the next pass, busy or not. It returns false if s is closed, and then c has been
-// handed back, or is about to be.
-func (s *Shard) shed(c *Conn, cause string) bool {
-	return s.mailTask(task{ends: true, run: func() {
-		s.dismiss(c, dismissal{reason: ReasonShed, cause: cause, forced: true})
-	}})
-}
-
 // runLeft closes the mailbox, and runs the tasks that end a connection or the others.
 func (s *Shard) runLeft(ends bool) {
 	for _, t := range s.mail.close(ends) {
@@ -119,7 +111,9 @@ type dismissal struct {
 	still  bool   // only if there has been no activity since last
 	last   uint32 // a stamp
 
-	may func() bool // nil means yes; asked after the owner, who may know of a later activity
+	drain    *Draining   // nil, or it has to be under way still
+	capacity *Capacity   // nil, or it has to be set still
+	may      func() bool // nil means yes; asked after the owner, who may know of a later activity
 }
 
 // dismiss ends c. Unless d is forced, it does nothing if a reader has just delivered something.
@@ -130,7 +124,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 		return gone
 	case d.forced:
 		need = live
-	case st&asking != 0:
+	case st&asking != 0: // it's busy, and the flag ending is for the answer
 		return inUse
 	case !s.mayEnd(c, d):
 		c.state.spare()
@@ -139,8 +133,12 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 	err := &TimeoutError{
 		Reason: d.reason, Phase: c.limits().policy.Name, Cause: d.cause, Elapsed: s.clock.Moment().Since(c.lastUse()),
 	}
+	t := s.tracker
+	still := func(*limits) bool {
+		return (d.drain == nil || d.drain == t.draining.Load()) && (d.capacity == nil || d.capacity == t.room.limit.Load())
+	}
 	switch {
-	case s.end(c, nil, need, err, 0):
+	case s.end(c, still, need, err, 0):
 		return ended
 	case c.Live():
 		return inUse
@@ -181,6 +179,8 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 // has one on a connection that isn't live.
 func (c *Conn) End(cause string) {
 	if c.state.move(live, dismissed, 0) {
-		c.shard.shed(c, cause)
+		c.shard.mailTask(task{ends: true, run: func() { // without effect if the shard is closed, because c is handed back then
+			c.shard.dismiss(c, dismissal{reason: ReasonShed, cause: cause, forced: true})
+		}})
 	}
 }

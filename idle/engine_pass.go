@@ -88,8 +88,8 @@ func (s *Shard) isDue(c *Conn, m clock.Moment) bool {
 	switch {
 	case st&live == 0:
 		return false
-	case st&asking != 0 && !s.isForced(m.Now): // OnTimeout is running, or has just returned and c was put back
-		s.schedule(c, max(s.turnOf(c).force, m.Now+1))
+	case st&asking != 0 && !s.tracker.draining.Load().forces(m.Now): // the drain was replaced or cancelled
+		s.awaitForce(c)
 		return false
 	}
 	c.refresh(m.Now)
@@ -166,7 +166,7 @@ func (s *Shard) passOnLoop() {
 		s.resume.Store(int64(resume))
 	}
 	s.posted.Store(false)
-	if s.isBehind(k.Settled()) {
+	if s.needsPass(k.Settled()) {
 		s.clock.Hurry()
 	}
 }
@@ -174,8 +174,8 @@ func (s *Shard) passOnLoop() {
 // hasOther reports whether s has tasks or visits.
 func (s *Shard) hasOther() bool { return s.mail.some.Load() || s.visits.some.Load() }
 
-// isBehind reports whether a loop has a pass due and none pending.
-func (s *Shard) isBehind(now int64) bool {
+// needsPass reports whether a loop has a pass due and none pending.
+func (s *Shard) needsPass(now int64) bool {
 	return s.loop && (s.due.Load() <= now || s.hasOther()) && !s.posted.Load() && !s.closed.Load()
 }
 

@@ -34,22 +34,14 @@ func (s *Shard) instant(exact bool) (stamp clock.Stamp, ns int64) {
 	return clock.StampOf(int64(now / s.clock.Tick)), int64(now)
 }
 
-// look loads the words of c at the moment m, and what a drain does to it. The limits must have been loaded
+// look loads the words of c at the moment m, and what the drain d, if it isn't nil, does to it. The limits must have been loaded
 // before, and the lock must not be held.
-func (s *Shard) look(c *Conn, m clock.Moment) snapshot {
-	if s.tracker.draining.Load() == nil {
-		return c.snapshot(m)
-	}
-	s.lock()
-	defer s.unlock()
-	return s.lookLocked(c, m)
-}
-
-// lookLocked is look with the lock held.
-func (s *Shard) lookLocked(c *Conn, m clock.Moment) snapshot {
+func (s *Shard) look(c *Conn, m clock.Moment, d *Draining) snapshot {
 	snap := c.snapshot(m)
-	if s.tracker.draining.Load() != nil {
-		snap.drain = s.turnOf(c)
+	if d != nil {
+		s.lock()
+		defer s.unlock()
+		snap.drain = s.turnOf(c, d)
 	}
 	return snap
 }
@@ -57,7 +49,10 @@ func (s *Shard) lookLocked(c *Conn, m clock.Moment) snapshot {
 // next returns the next deadline of c. The lock must be held.
 func (s *Shard) next(c *Conn, m clock.Moment) deadline {
 	l := c.limits()
-	snap := s.lookLocked(c, m)
+	snap := c.snapshot(m)
+	if d := s.tracker.draining.Load(); d != nil {
+		snap.drain = s.turnOf(c, d)
+	}
 	return l.next(&snap)
 }
 
@@ -97,7 +92,7 @@ func (s *Shard) schedule(c *Conn, at int64) {
 // arm is schedule for a connection whose placed has been stored.
 func (s *Shard) arm(c *Conn, at int64) {
 	next := int64(s.wheel.Schedule(&c.timer, uint64(max(at, 0))))
-	if next < s.due.Load() { // not during a pass: then due has passed, and announce sets it at the end
+	if next < s.due.Load() { // a pass sets it at its end in any case
 		s.due.Store(next)
 		if s.now.Load().Asleep() { // otherwise the driver reads due in the next tick
 			s.clock.Hurry()
@@ -113,14 +108,23 @@ func (s *Shard) hasten(c *Conn, deadline uint32) {
 	}
 }
 
-// pull moves c to the place of its deadline, which may be an earlier one.
+// pull is bringForward without the lock.
 func (s *Shard) pull(c *Conn) {
 	s.lock()
 	defer s.unlock()
-	if c.Live() && c.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
+	s.bringForward(c, clock.Moment{Now: s.clock.Recent()})
+}
+
+// bringForward gives c an earlier place, if its deadline is earlier. The lock must be held.
+func (s *Shard) bringForward(c *Conn, m clock.Moment) {
+	if c.state.Load()&(live|asking) != live || !c.timer.Pending() { // it will be put back
+		return
+	}
+	if at := s.next(c, m).at; int32(c.placed.Load().Bits()-uint32(at)) > 0 {
 		s.lockShared()
 		s.stats.EarlyReschedules++
 		s.unlockShared()
-		s.place(c, clock.Moment{Now: s.clock.Recent()})
+		s.advance(m.Now)
+		s.placeAt(c, at, m)
 	}
 }

@@ -37,7 +37,7 @@ type Shard struct {
 	posted   atomic.Bool             // a pass is pending on the loop, or running there
 	postedAt time.Duration           // when it was posted, as clock.Elapsed; written before execute is called
 	behind   atomic.Int64            // the tick since which passes have deferred connections that came up; 0 if they haven't
-	resume   atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
+	resume   atomic.Int64            // the clock.Elapsed from which the loop may be given the next pass
 
 	stall   *stall      // the tracker's, or a loop's own
 	closed  atomic.Bool // stored with mu held
@@ -167,46 +167,43 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if h == nil || h.Expire == nil {
 		panic("idle: Track without Hooks.Expire; set it, as it ends the reads and writes of a connection")
 	}
+	if s.closed.Load() {
+		return s.tracker.errClosed()
+	}
 	if h.Ping == nil && !s.tracker.pingless.Load() {
 		s.tracker.noPing()
 	}
-	phase := s.tracker.phase
-	l := phase.limits()
-	if err := h.fit(l); err != nil {
+	if err := h.fit(s.tracker.phase.limits()); err != nil {
 		return err
 	}
 	if c.state.Load() != 0 {
 		return ErrTracked
 	}
-	c.shard, c.owner, c.hooks = s, owner, h
-	stamp := c.start(s, l)
-	words.SetPointer(&c.phase, phase)
 	s.tracker.ends.begin(owner)
-	err := s.tracker.room.admit(known, func() error { return s.insert(c, l, stamp, known) })
+	err := s.tracker.room.admit(known, func(by *Capacity) error { return s.insert(c, owner, h, known, by) })
 	if err == ErrShardClosed {
 		return s.tracker.errClosed()
 	}
 	return err
 }
 
-// insert makes c live, and gives it its place in the wheel. Nobody else can see c before mu is unlocked, so
-// its words are stored plainly.
-func (s *Shard) insert(c *Conn, l *limits, stamp clock.Stamp, known bool) error {
+// insert makes c live, and gives it its place in the wheel. by is the capacity that has admitted c. If insert fails, c is as before.
+func (s *Shard) insert(c *Conn, owner any, h *Hooks, known bool, by *Capacity) error {
 	s.lock()
 	defer s.unlock()
-	replaced := c.limits() != l // since Track looked
-	if replaced {
-		if err := c.hooks.fit(c.limits()); err != nil {
-			return err
-		}
+	p := s.tracker.phase
+	l := p.limits() // those that Track has checked, or later ones
+	if err := h.fit(l); err != nil {
+		return err
+	}
+	stamp, err := s.add(c, owner, h, p, l, known, by)
+	if err != nil {
+		return err
 	}
 	m := clock.Moment{Now: s.clock.Recent()}
 	at := m.Tick(stamp) + int64(l.first)
 	words.SetUint32((*word)(&c.placed), clock.StampOf(at).Bits())
-	if !s.add(c, known) {
-		return ErrShardClosed
-	}
-	if replaced || s.tracker.draining.Load() != nil {
+	if s.tracker.draining.Load() != nil {
 		s.place(c, m)
 		return nil
 	}
@@ -215,16 +212,22 @@ func (s *Shard) insert(c *Conn, l *limits, stamp clock.Stamp, known bool) error 
 	return nil
 }
 
-// add makes c live, and adds it to conns. It returns false if s is closed. The lock must be held.
-func (s *Shard) add(c *Conn, known bool) bool {
+// add makes c live, and adds it to conns. It returns the stamp at which tracking begins. The lock must be held.
+func (s *Shard) add(c *Conn, owner any, h *Hooks, p *Phase, l *limits, known bool, by *Capacity) (stamp clock.Stamp, err error) {
 	s.lockShared()
 	defer s.unlockShared()
-	if s.closed.Load() {
-		return false
+	switch {
+	case s.closed.Load():
+		return stamp, ErrShardClosed
+	case s.tracker.room.limit.Load() != by:
+		return stamp, errReplaced
+	case !c.state.CompareAndSwap(0, live): // another goroutine is in Track, too
+		return stamp, ErrTracked
 	}
-	words.SetUint32(&c.state.Uint32, live)
+	c.shard, c.owner, c.hooks = s, owner, h
+	stamp = c.start(p, l)
 	if s.turns != nil {
-		s.addTurn(c)
+		s.addTurn()
 	}
 	s.conns.add(c)
 	if known {
@@ -232,7 +235,7 @@ func (s *Shard) add(c *Conn, known bool) bool {
 	} else {
 		s.stats.Tracked++
 	}
-	return true
+	return stamp, nil
 }
 
 // leave takes c, which has just ended, out of the wheel and of conns. It counts that, and completes p. The lock must be held.
@@ -258,8 +261,8 @@ func (s *Shard) leave(c *Conn, p *endRecord) {
 	}
 }
 
-// part reports the end of a connection, without a lock. The owner's callback comes later.
-func (s *Shard) part(c *Conn, p *endRecord) {
+// report reports the end of a connection, without a lock. The owner's callback comes later.
+func (s *Shard) report(c *Conn, p *endRecord) {
 	t := s.tracker
 	t.ends.part(c.owner, p)
 	if p.last && (t.retiring.Load() || t.draining.Load() != nil) {

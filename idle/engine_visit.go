@@ -127,7 +127,7 @@ func (t *Tracker) Visit(ctx context.Context, visit func(Info)) error {
 // info describes c at the moment m. ok is false if c has ended.
 func (s *Shard) info(c *Conn, m clock.Moment) (i Info, ok bool) {
 	l := c.limits()
-	snap, last := s.look(c, m), c.lastUse()
+	snap, last := s.look(c, m, s.tracker.draining.Load()), c.lastUse()
 	i = Info{
 		Owner: c.owner, Phase: l.policy.Name, Age: m.Since(c.born.Load()), Idle: m.Since(last),
 		Busy: c.isBusy(), conn: c, last: last,
@@ -255,7 +255,8 @@ func (q *visits) next(n, most int) (v *visit, from, to int) {
 		return nil, 0, 0
 	}
 	p := q.all[0]
-	q.all = append(q.all[1:], p)
+	copy(q.all, q.all[1:])
+	q.all[len(q.all)-1] = p
 	to = min(p.left, n)
 	p.left = max(to-most, 0)
 	return p.visit, p.left, to

@@ -53,7 +53,7 @@ type Hooks struct {
 	// After an OnTimeout it may be called again for the same limit. What it returns may affect other limits too.
 	Probe func(owner any, about Reason) SocketState
 
-	// Unsent returns how many bytes wait for the peer, as far as the owner can tell. A
+	// Unsent returns how many bytes wait for the peer, as far as the owner can tell.
 	// [Info.Unsent] calls it for a connection on which a write waits, in a pass, like
 	// Probe.
 	Unsent func(owner any) int

@@ -350,18 +350,3 @@ func TestEnterBesidePing(t *testing.T) {
 		}
 	})
 }
-
-// TestPassBesideTheEndOfOnTimeout has a pass find a connection that was put back after its OnTimeout had
-// returned, but still says that it's running. Its limits must go on counting.
-func TestPassBesideTheEndOfOnTimeout(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		p.state.Or(asking)
-		r.wait(2 * time.Second)
-		p.state.drop(asking)
-		r.wait(r.late())
-		if len(p.expired) != 1 {
-			r.Errorf("expired %v", p.expired)
-		}
-	})
-}

@@ -212,3 +212,24 @@ func TestLoopThatTakesNoTask(t *testing.T) {
 		close(tasks)
 	})
 }
+
+// TestDeferredIsATickLate has two connections pass their limit at once. While the first one's Expire runs, the second one
+// waits. It counts as deferred if that takes a tick or more.
+func TestDeferredIsATickLate(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration
+		want  uint64
+	}{{8 * time.Millisecond, 0}, {10 * time.Millisecond, 1}, {15 * time.Millisecond, 1}, {40 * time.Millisecond, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			tr := newTracker(t, idle.Policy{IdleTimeout: time.Second}, 1)
+			defer tr.Close()
+			for range 2 {
+				track(t, tr, func() { time.Sleep(c.takes) })
+			}
+			time.Sleep(2 * time.Second)
+			if st := tr.Stats(); st.Deferred != c.want || st.Lateness.Count() != 2 {
+				t.Errorf("%v: %d of %d were deferred, want %d", c.takes, st.Deferred, st.Lateness.Count(), c.want)
+			}
+		})
+	}
+}

@@ -8,8 +8,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// A limit is one of the limits that a [Policy] can set. Its row in the table below is what the package knows
-// about it, but for when it passes: see limits.next.
+// A limit is one of the limits that a [Policy] can set. Its row in the table below is what errors and statistics know
+// about it. When it passes is in limits.next, what restarts it in Conn.begin and Conn.keep.
 type limit struct {
 	name    string                        // of the reason, for metrics
 	setting string                        // the field of Policy, for errors
@@ -80,7 +80,7 @@ type direction struct {
 	rate    int    // bytes per second; 0 without a minimum rate
 	grace   int64  // ns
 	from    int64  // ns
-	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later
+	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later; the rate aside
 	tick    int64  // ns
 }
 
@@ -109,7 +109,7 @@ func (d *direction) due(paid int64) int64 {
 
 // limitsOf returns the limits of p, which must be valid. was are those that they replace at the given time, or nil.
 func limitsOf(p Policy, k *clock.Clock, was *limits) *limits {
-	in := func(d time.Duration) int64 { return int64((d + k.Tick - 1) / k.Tick) }
+	in := k.Ticks
 	l := &limits{policy: p, idle: in(p.IdleTimeout), phase: in(p.PhaseTimeout), maxAge: in(p.MaxAge), jitter: in(p.MaxAgeJitter), grace: in(p.MaxAgeGrace)}
 	l.in = directionOf(p.ReadTimeout, p.MinReadRate, k)
 	l.out = directionOf(p.WriteTimeout, p.MinWriteRate, k)
@@ -124,6 +124,11 @@ func limitsOf(p Policy, k *clock.Clock, was *limits) *limits {
 		}
 	}
 	l.soonest = min(soonest(l.idle, l.phase, first), l.in.soonest, l.out.soonest)
+	for _, d := range []*direction{&l.in, &l.out} {
+		if d.rate > 0 { // counts from an instant, and not from the end of its tick
+			l.soonest = min(l.soonest, uint32(in(time.Duration(d.grace))))
+		}
+	}
 	l.first = min(l.soonest, soonest(l.maxAge))
 	if was == nil {
 		return l
@@ -142,12 +147,8 @@ func limitsOf(p Policy, k *clock.Clock, was *limits) *limits {
 
 func directionOf(silence time.Duration, r Rate, k *clock.Clock) direction {
 	d := direction{rate: r.BytesPerSecond, grace: int64(r.Grace), tick: int64(k.Tick)}
-	inTicks := func(d time.Duration) int64 { return int64((d + k.Tick - 1) / k.Tick) }
-	d.silence = inTicks(silence)
+	d.silence = k.Ticks(silence)
 	d.soonest = soonest(d.silence)
-	if d.rate > 0 { // counts from an instant, and not from the end of its tick
-		d.soonest = min(d.soonest, uint32(inTicks(r.Grace)))
-	}
 	return d
 }
 
@@ -197,14 +198,14 @@ func (f *flowState) since(d *direction) int64 { return f.at / d.tick }
 type turn struct {
 	at    int64 // the tick at which the owner is asked to finish; 0 without a drain
 	grace int64 // between that and the end
-	again int64 // it was in use, and is looked at again at this tick
+	again int64 // the tick at which it ends, unless it's in use; 0 before its owner was asked to finish
 	force int64 // the tick at which the connection ends, busy or not; 0 for never
 }
 
 // A deadline is what happens to a connection next, and when.
 type deadline struct {
-	at   int64 // the tick
-	from int64 // the tick from which the limit counted
+	at   int64 // the tick; Lateness counts from it
+	from int64 // the first tick that counted, as End returns it
 	what event
 	by   Reason
 }
@@ -299,26 +300,31 @@ func (l *limits) nextOfAge(s *snapshot, d *deadline) {
 func (l *limits) nextOfBeats(s *snapshot, d *deadline) {
 	heard := max(s.lastIn, s.unread)
 	interval := l.interval - jitter(s.seed, l.pingJitter)
+	silence := int64(0) // that ends it, after the last ping
+	if s.misses+1 >= l.misses {
+		silence = interval + int64(l.misses)*l.pong
+	}
 	switch {
 	case l.interval == 0:
 		from := max(s.beat, l.heartbeat)
 		d.after(s, l.beats+s.putOff(from+1+l.beats), from, evEnd, ReasonHeartbeat)
 	case !s.unanswered || heard >= s.pinged || s.pinged <= l.heartbeat: // a ping in the tick of SetPolicy came before it
 		d.after(s, interval, max(heard, s.pinged, l.heartbeat), evPing, ReasonHeartbeat)
-	case s.pinged+l.pong > s.Now+interval && !s.still: // if it is answered before, the next ping may be due earlier than the miss
+	case max(s.pinged+l.pong, heard+silence) > s.Now+interval && !s.still: // if it is answered before, the next ping may be due earlier
 		d.after(s, interval, s.Now, evAgain, ReasonHeartbeat)
 	case s.misses+1 < l.misses:
 		d.after(s, l.pong, s.pinged, evMiss, ReasonHeartbeat)
-	case d.after(s, l.pong, s.pinged, evEnd, ReasonHeartbeat): // but the error counts from the last input
-		d.from = s.End(s.lastIn)
+	default: // silence is over later than the ping's Timeout if that was due by a shorter interval, before SetPolicy
+		at := max(s.End(s.pinged)+l.pong, s.End(max(heard, l.heartbeat))+silence)
+		d.sooner(s, deadline{at, s.End(s.lastIn), evEnd, ReasonHeartbeat})
 	}
 }
 
 // nextOfDrain returns what the drain does next.
 func (s *snapshot) nextOfDrain() deadline {
 	d := deadline{s.drain.at, s.drain.at, evTell, ReasonDrain}
-	if s.told >= s.drain.at {
-		d.at, d.what = max(s.End(s.told)+s.drain.grace, s.drain.again), evEnd
+	if s.drain.again != 0 {
+		d.at, d.what = s.drain.again, evEnd
 		if s.busy && s.still {
 			d.at = never
 		}
@@ -388,7 +394,9 @@ func (l *limits) ends(s *snapshot) (d deadline) {
 		case evEnd:
 			return d
 		case evTell:
-			s.told = s.Now
+			if s.told = s.Now; d.by == ReasonDrain {
+				s.drain.again = s.Now + 1 + s.drain.grace
+			}
 		case evPing:
 			s.pinged, s.unanswered, s.misses = s.Now, true, 0
 		case evMiss:

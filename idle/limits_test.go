@@ -301,7 +301,7 @@ func TestNext(t *testing.T) {
 	pinged := func(l *limits, s *snapshot) { s.pinged, s.unanswered, s.Now = 61, true, 62 }
 	missed := func(l *limits, s *snapshot) { pinged(l, s); s.misses = 1 }
 	drained := func(l *limits, s *snapshot) { s.drain = turn{at: 80, grace: 5} }
-	told := func(l *limits, s *snapshot) { drained(l, s); s.told = 80 }
+	told := func(l *limits, s *snapshot) { drained(l, s); s.told, s.drain.again = 80, 86 }
 	const nothing = 55 + clock.MaxTicks
 	for _, c := range []struct {
 		name   string
@@ -358,7 +358,8 @@ func TestNext(t *testing.T) {
 		{"ping after input", active, func(_ *limits, s *snapshot) { s.lastIn = 52 }, deadline{63, 53, evPing, ReasonHeartbeat}},
 		{"ping since SetPolicy", active, func(l *limits, _ *snapshot) { l.heartbeat = 52 }, deadline{63, 53, evPing, ReasonHeartbeat}},
 		{"miss", active, pinged, deadline{65, 62, evMiss, ReasonHeartbeat}},
-		{"last miss", active, missed, deadline{65, 51, evEnd, ReasonHeartbeat}},
+		{"last miss", active, func(l *limits, s *snapshot) { missed(l, s); s.pinged, s.Now = 65, 66 }, deadline{69, 51, evEnd, ReasonHeartbeat}},
+		{"last miss, pinged by a shorter interval", active, missed, deadline{67, 51, evEnd, ReasonHeartbeat}},
 		{"answer in the tick of the ping", active, func(l *limits, s *snapshot) { missed(l, s); s.lastIn = 61 }, deadline{72, 62, evPing, ReasonHeartbeat}},
 		{"unread answer", active, func(l *limits, s *snapshot) { missed(l, s); s.unread = 63 }, deadline{74, 64, evPing, ReasonHeartbeat}},
 		{"pinged under another policy", active, func(l *limits, s *snapshot) { missed(l, s); l.heartbeat = 62 }, deadline{73, 63, evPing, ReasonHeartbeat}},
@@ -367,6 +368,7 @@ func TestNext(t *testing.T) {
 
 		{"drain", Policy{}, drained, deadline{80, 80, evTell, ReasonDrain}},
 		{"drain after OnDrain", Policy{}, told, deadline{86, 80, evEnd, ReasonDrain}},
+		{"drain after OnDrain of MaxAge", Policy{}, func(l *limits, s *snapshot) { told(l, s); s.told = 84 }, deadline{86, 80, evEnd, ReasonDrain}},
 		{"drain in use", Policy{}, func(l *limits, s *snapshot) { told(l, s); s.drain.again = 90 }, deadline{90, 80, evEnd, ReasonDrain}},
 		{"drain by force", Policy{}, func(l *limits, s *snapshot) { told(l, s); s.drain.again, s.drain.force = 90, 88 }, deadline{88, 80, evEnd, ReasonDrain}},
 		{"drain by force before the turn", Policy{}, func(l *limits, s *snapshot) { drained(l, s); s.drain.force = 70 }, deadline{70, 80, evEnd, ReasonDrain}},
@@ -479,12 +481,15 @@ func expectations(p *Policy, s *snapshot) (all []expectation) {
 		switch awaits := s.unanswered && heard < s.pinged; {
 		case !awaits:
 			add(ReasonHeartbeat, evPing, func(tick int64) bool { return allAgo(tick, h.Interval, heard, s.pinged) })
-		case s.pinged+secs(h.Timeout) > s.Now+secs(h.Interval):
+		case s.pinged+secs(h.Timeout) > s.Now+secs(h.Interval),
+			s.misses+1 >= h.Misses && heard+secs(h.Interval+time.Duration(max(h.Misses, 1))*h.Timeout) > s.Now+secs(h.Interval):
 			add(ReasonHeartbeat, evAgain, func(tick int64) bool { return allAgo(tick, h.Interval, s.Now) })
 		case s.misses+1 < h.Misses:
 			add(ReasonHeartbeat, evMiss, func(tick int64) bool { return allAgo(tick, h.Timeout, s.pinged) })
 		default:
-			add(ReasonHeartbeat, evEnd, func(tick int64) bool { return allAgo(tick, h.Timeout, s.pinged) })
+			add(ReasonHeartbeat, evEnd, func(tick int64) bool {
+				return allAgo(tick, h.Timeout, s.pinged) && allAgo(tick, h.Interval+time.Duration(max(h.Misses, 1))*h.Timeout, heard)
+			})
 		}
 	}
 	slow := func(f flowState, r Rate) func(tick int64) bool {

@@ -157,3 +157,16 @@ func TestOneLookIsEnough(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitsUnderARateMoveNothing has a sender be far ahead of a minimum rate. Its waits need no earlier place in the wheel.
+func TestWaitsUnderARateMoveNothing(t *testing.T) {
+	p := Policy{IdleTimeout: time.Hour, MinReadRate: Rate{BytesPerSecond: 1000, Grace: 5 * time.Second}}
+	st, elapsed := busy(t, p, 10*time.Millisecond, func(p *peer) {
+		p.AwaitRead()
+		p.Received(2000)
+		p.PauseRead()
+	})
+	if most := uint64(elapsed / time.Second); st.EarlyReschedules > most {
+		t.Errorf("%d early reschedules in %v", st.EarlyReschedules, elapsed)
+	}
+}

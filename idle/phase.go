@@ -65,7 +65,8 @@ var errPhasesOnly = errors.New("idle: no connection of this tracker has its init
 // No connection is ended by the old policy once SetPolicy has returned, except for one that an
 // event loop is ending at that moment. A longer limit therefore holds at once. Callbacks that were
 // decided upon before may still follow. A shorter limit counts from the same event
-// as before, such as the last activity. The tracker checks all connections in the background, a
+// as before, such as the last activity. A ping that waits for its answer goes on waiting; if the new Heartbeat is longer, all of it
+// counts from the last input. The tracker checks all connections in the background, a
 // million of them in less than a second.
 //
 // Some limits need an account that the old policy may not have kept: the minimum
@@ -102,9 +103,7 @@ func (p *Phase) SetPolicy(policy Policy) error {
 	}
 	p.now.Store(t.limitsOf(policy, p.limits()))
 	t.begin(&t.renewals)
-	for _, s := range t.own { // a pass that is ending a connection by the old policy has loaded it under the lock; see Shard.end
-		s.note(func(*Stats) {})
-	}
+	t.awaitEnds()
 	return nil
 }
 
@@ -114,11 +113,6 @@ func renewed(s *Shard, some []*Conn) {
 	defer s.unlock()
 	m := clock.Moment{Now: s.clock.Recent()}
 	for _, c := range some {
-		if !c.Live() || !c.timer.Pending() {
-			continue
-		}
-		if at := s.next(c, m).at; int32(c.placed.Load().Bits()-uint32(at)) > 0 {
-			s.placeAt(c, at, m)
-		}
+		s.bringForward(c, m)
 	}
 }

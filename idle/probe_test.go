@@ -257,6 +257,9 @@ func TestUnreadInputDoesNotExcuseAWriterOrTheAge(t *testing.T) {
 	onBoth(t, Policy{MaxAge: time.Second}, nil, func(r *rig) {
 		p := r.prober(func() SocketState { return SocketState{Unread: true, In: 1, Out: 1} })
 		r.dies(&p.peer, time.Now(), time.Second, ReasonMaxAge)
+		if p.probes != 0 {
+			r.Errorf("Probe was called %d times", p.probes)
+		}
 	})
 }
 

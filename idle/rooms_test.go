@@ -19,10 +19,10 @@ var closed = map[string]struct {
 	to     string
 	except []string // names that may be used all the same
 }{
-	"conn":           {to: "control", except: []string{"leave"}}, // a connection that ends gives its place back
-	"stats":          {to: "control"},                            // who looks on changes nothing
+	"conn":           {to: "control"},
+	"stats":          {to: "control"}, // who looks on changes nothing
 	"engine_place":   {to: "stats", except: []string{"EarlyReschedules"}},
-	"engine_mailbox": {to: "stats", except: []string{"forget"}},
+	"engine_mailbox": {to: "stats"},
 }
 
 // TestRooms looks for uses that are not allowed.

@@ -35,7 +35,7 @@ type Stats struct {
 	Extended uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
 	Misses   uint64 // pings that were not answered; those of a passive Heartbeat aren't counted
-	Deferred uint64 // timeouts that came at least a tick late, not counting the time in which the process was stalled; shortening a limit can make many late at once
+	Deferred uint64 // timeouts that came at least a tick late, for whatever reason; shortening a limit can make many late at once
 	Panics   uint64 // panics in callbacks
 
 	Checks           uint64 // checks of a connection because its slot came up

@@ -153,20 +153,20 @@ func knownAddr(owner any) net.Addr {
 
 // An endRecord has what is known about a connection when it ends.
 type endRecord struct {
-	state uint32        // before the end
-	err   *TimeoutError // nil if the owner has closed it, or it was handed back
-	late  time.Duration // how long after it was due
-	stays bool          // the connection is open, and not tracked any more
+	limits *limits       // in force then
+	state  uint32        // before it
+	err    *TimeoutError // nil if the owner has closed it, or it was handed back
+	late   time.Duration // how long after it was due
+	stays  bool          // the connection is open, and not tracked any more
 
-	limits    *limits
 	age, idle time.Duration // how old the connection was, and how long idle, in whole ticks, rounded down
 	last      bool          // its shard has no other one
 }
 
-// describe completes p for c.
+// describe adds how old c is, and how long idle.
 func (p *endRecord) describe(c *Conn) {
 	k := c.shard.clock
 	m := clock.Moment{Now: k.Recent() - 1} // an activity is at the end of its tick at the latest
 	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.Now-m.Tick(stamp), 0)) * k.Tick }
-	p.limits, p.age, p.idle = c.limits(), since(c.born.Load()), since(c.lastUse())
+	p.age, p.idle = since(c.born.Load()), since(c.lastUse())
 }

@@ -143,7 +143,7 @@ var (
 
 	// aside are functions that only look at a connection, or that no program describes. They may
 	// be called in an operation, and are no steps of it.
-	aside = regexp.MustCompile(`^(Shard\.part|endRecord\.describe|Capacity\.wants|room\.(hasPlace|evict|pick|look|lower)|ends\..*)$`)
+	aside = regexp.MustCompile(`^(Shard\.report|endRecord\.describe|Capacity\.wants|room\.(hasPlace|evict|pick|look|lower)|ends\..*)$`)
 
 	// within are functions in which others begin: callbacks, and what follows them.
 	within = regexp.MustCompile(`^Shard\.(call|expire)(\.|$)`)

@@ -25,11 +25,11 @@ type Tracker struct {
 	turn atomic.Uint32 // Track uses it to take them in turn
 
 	// The driver's.
-	driver driver
-	due    []*Shard    // those of own that are due
-	behind atomic.Bool // the last passes over own have deferred something
-	stall  stall
-	stop   chan struct{} // closed when the tracker is
+	driver   driver
+	due      []*Shard    // those of own that are due
+	deferred atomic.Bool // the last passes over own have deferred something
+	stall    stall
+	stop     chan struct{} // closed when the tracker is
 
 	pingless atomic.Bool // a connection has Hooks without Ping
 	retiring atomic.Bool // CloseWhenEmpty was called

@@ -8,7 +8,6 @@
 package clock
 
 import (
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -79,13 +78,6 @@ func New(tick time.Duration, hurry func()) *Clock {
 	return k
 }
 
-// Hold has Read wait until release is called, and withdraws the allowance. It is for tests.
-func (k *Clock) Hold() (release func()) {
-	k.allowance.withdraw()
-	k.mu.Lock()
-	return k.mu.Unlock
-}
-
 // Shift makes k older by d. It's for tests, and no other goroutine may use k at the same time.
 func (k *Clock) Shift(d time.Duration) { k.start = k.start.Add(-d) }
 
@@ -119,7 +111,7 @@ func (k *Clock) After(tick int64) time.Duration {
 // whose deadline is this tick, or an earlier one, may be ended.
 func (k *Clock) Settled() int64 { return k.settledAgo(0) }
 
-// settledAgo returns what settled returned d ago. It is a stamp, never too late,
+// settledAgo returns what Settled returned d ago. It is a stamp, never too late,
 // for something that happened then.
 func (k *Clock) settledAgo(d time.Duration) int64 {
 	return int64((k.Elapsed() - k.Slack - d) / k.Tick)
@@ -134,10 +126,8 @@ func (k *Clock) StampAgo(d time.Duration) (stamp Stamp, ok bool) {
 	return StampOf(k.settledAgo(d)), true
 }
 
-// In returns the tick that Now will return after d. d may be very long.
-func (k *Clock) In(d time.Duration) int64 {
-	return int64((k.Elapsed() + min(d, math.MaxInt64/2)) / k.Tick)
-}
+// Ticks returns d in ticks, rounded up. d must not be negative.
+func (k *Clock) Ticks(d time.Duration) int64 { return int64(d/k.Tick + min(d%k.Tick, 1)) }
 
 // Until returns the time until the given tick begins. It is negative if the tick
 // has begun.
@@ -153,7 +143,7 @@ func (k *Clock) Attach(c *AtomicStamp) {
 	}
 }
 
-// Detach undoes attach. The copy keeps its last value.
+// Detach undoes Attach. The copy keeps its last value.
 func (k *Clock) Detach(c *AtomicStamp) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -250,7 +240,7 @@ func (k *Clock) End(stamp int64) int64 {
 	return k.gaps.end(stamp)
 }
 
-// Recent returns the settled tick or, when that's cheaper, a tick shortly before it.
+// Recent returns the settled tick or, when that's cheaper, an earlier one: the tick before the one that was copied last.
 func (k *Clock) Recent() int64 {
 	if last := k.last.Load(); last != asleep && !k.stopped.Load() {
 		return last - 1

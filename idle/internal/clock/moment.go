@@ -22,10 +22,7 @@ func (k *Clock) Moment() Moment {
 func (m Moment) After(tick int64) time.Duration { return m.Elapsed - time.Duration(tick)*m.clock.Tick }
 
 // Tick returns the tick of a stamp. The stamp must be at most 2³¹ ticks old.
-func (m Moment) Tick(stamp Stamp) int64 { return m.TickOf(stamp.Bits()) }
-
-// TickOf returns the tick with the given low 32 bits.
-func (m Moment) TickOf(bits uint32) int64 { return m.Now - int64(int32(uint32(m.Now)-bits)) }
+func (m Moment) Tick(stamp Stamp) int64 { return m.Now - int64(int32(uint32(m.Now)-stamp.bits)) }
 
 // End returns the first tick that began after every activity in the given tick.
 func (m Moment) End(tick int64) int64 {

@@ -33,7 +33,7 @@ const (
 type allowance struct {
 	each time.Duration // what one reading uses up
 	most time.Duration // how much can be saved up
-	used atomic.Int64  // up to which clock.elapsed all is used up; withdrawn while the clock runs
+	used atomic.Int64  // up to which Clock.Elapsed all is used up; withdrawn while the clock runs
 }
 
 const withdrawn = math.MaxInt64

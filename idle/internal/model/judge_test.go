@@ -50,21 +50,19 @@ func judging(flaw string, o modelOwner) *thread {
 		}
 	})
 	t.ping(flaw)
-	t.spare("replace", "")
+	t.step("replace", goOn)
 	t.lock("replacing")
 	t.step("replace holds", func(m *memory, r *registers) string {
 		if !m.state.live || m.pending {
 			return "replacing unlock"
 		}
+		m.state.ending, m.state.asking = false, false
 		return ""
-	}).does("<state")
+	}).does("<state +state").changes("put-back")
 	t.place("replace place", flaw)
 	t.step("replacing unlock", func(m *memory, r *registers) string {
-		switch m.locked = false; {
-		case r.pings:
+		if m.locked = false; r.pings {
 			return "ping call"
-		case r.asked != 0:
-			return "asked"
 		}
 		return "end"
 	})
@@ -75,7 +73,7 @@ func judging(flaw string, o modelOwner) *thread {
 		return ""
 	}).does("<state")
 	t.step("ping calls", func(m *memory, r *registers) string { return "end" }).begin("Shard.ping.func1").does("<state")
-	t.step("asked", func(m *memory, r *registers) string { m.state.asking = false; return "" }).does("<state +state").changes("asked")
+	t.step("asked", goOn)
 	return t
 }
 

@@ -96,7 +96,7 @@ func entering(flaw string, phase int8) *thread {
 	return t
 }
 
-// replacing is Phase.SetPolicy, and the visit that it begins: see settleEnds and renewed. What the limits before didn't count
+// replacing is Phase.SetPolicy, and the visit that it begins: see awaitEnds and renewed. What the limits before didn't count
 // counts from when it was called.
 func replacing(flaw string, by int8) *thread {
 	t := newThread("replacer")
@@ -117,20 +117,8 @@ func replacing(flaw string, by int8) *thread {
 		return t
 	}
 	t.lock("visit")
-	t.step("visit holds", func(m *memory, r *registers) string {
-		if !m.state.live || !m.pending {
-			return "visit unlock"
-		}
-		return ""
-	}).begin("idle.renewed").does("<state")
-	t.look("visit look", flaw, false, goOn)
-	t.step("visit placed", func(m *memory, r *registers) string {
-		if m.placed <= r.at {
-			return "visit unlock"
-		}
-		return ""
-	}).does("<placed")
-	t.placeAt("visit place", flaw)
+	t.step("visit begins", goOn).begin("idle.renewed")
+	t.bringForward("visit", flaw)
 	t.unlock("visit", "")
 	return t
 }

@@ -85,11 +85,11 @@ type registers struct {
 	had     int8 // what was paid before a wait begins
 
 	// The judge's.
-	what     int8  // what was due when it last looked, 0 if nothing
-	then     uint8 // all that was truly due at some moment of that look, as bits
-	examined int8  // the limit that Probe was asked about
-	pings    bool  // Ping is called once the connection is placed
-	asked    int8  // the limit that OnTimeout was asked about
+	what     int8   // what was due when it last looked, 0 if nothing
+	then     uint16 // all that was truly due at some moment of that look, as bits
+	examined int8   // the limit that Probe was asked about
+	pings    bool   // Ping is called once the connection is placed
+	asked    int8   // the limit that OnTimeout was asked about
 	askedAt  int8
 	by, from int8 // the limits by which it was due
 	evidence modelEvidence
@@ -116,7 +116,7 @@ func (t *thread) verdict(name, flaw string) {
 	}).does("<state")
 }
 
-// look adds the steps of Conn.next, in its order: what makes a deadline count is
+// look adds the steps of Shard.look, in its order: what makes a deadline count is
 // read before what makes it later. The flaws read in another order.
 //
 // The clock is left out if only the deadline matters, and not whether it is
@@ -258,13 +258,25 @@ func (t *thread) pull(name, flaw string) {
 		return ""
 	}).does("<placed")
 	t.lock(name)
+	t.bringForward(name, flaw)
+	t.unlock(name, "")
+	t.step(name+" pulled", goOn)
+}
+
+// bringForward adds the steps of Shard.bringForward. The lock is held.
+func (t *thread) bringForward(name, flaw string) {
 	t.step(name+" pending", func(m *memory, r *registers) string {
 		if !m.state.live || !m.pending {
 			return name + " unlock"
 		}
 		return ""
 	}).does("<state")
-	t.place(name+" place", flaw)
-	t.unlock(name, "")
-	t.step(name+" pulled", goOn)
+	t.look(name+" look", flaw, false, goOn)
+	t.step(name+" placed", func(m *memory, r *registers) string {
+		if m.placed <= r.at {
+			return name + " unlock"
+		}
+		return ""
+	}).does("<placed")
+	t.placeAt(name+" place", flaw)
 }

@@ -24,7 +24,8 @@ snapshot   = <state <in.at <out.at <pinged <lastIn <lastOut <used <unread <in.pa
 look       = <phase snapshot
 placeAt    = >placed look { >placed look }
 place      = look placeAt
-hasten     = <placed [ <state [ place ] ]
+forward    = <state [ look <placed [ placeAt ] ]
+hasten     = <placed [ forward ]
 
 # Activities.
 touch      = <$1 [ store($1) ]
@@ -45,7 +46,7 @@ Conn.AwaitRead    = await(in)
 Conn.AwaitWrite   = await(out)
 Conn.PauseRead    = pause(in)
 Conn.PauseWrite   = pause(out)
-Conn.RestartWrite = <phase >out.paid >out.at <phase hasten
+Conn.RestartWrite = <phase >out.paid >out.at <phase hasten [ <out.paid hasten ]
 Conn.Deliver      = <state [ change(deliver) ]
 
 # Phases, and policies that are replaced. All limits start over before the phase is stored.
@@ -53,22 +54,22 @@ restart = [ >$1.paid ] raise($1.at)
 begin   = raise(began) raise(used) restart(in) restart(out) [ raise(beat) raise(pinged) change(begin) ]
 
 Conn.Enter   = begin >phase hasten [ snapshot hasten ]
-idle.renewed = <state [ look <placed [ placeAt ] ]
+idle.renewed = forward
 
 # The beginning and the end.
-start   = >lastIn >lastOut >used >unread >beat >pinged >began >born >told >in.at >in.paid >out.at >out.paid
-insert  = <phase [ <phase ] [ >placed [ >state.track [ <born ] [ place ] ] ]
+start   = >phase >lastIn >lastOut >used >unread >beat >pinged >began >born >told >in.at >in.paid >out.at >out.paid
+insert  = { <state } [ >state.track start >placed [ place ] ]
 expire  = <phase [ <state { <state } [ >state.expire ] ]
-end     = <state { <state } ( >state.expire | <state )
-force   = <state { <state } ( >state.force | <state )
+end     = [ <phase ] <state { <state } ( >state.expire | <state )
+force   = [ <phase ] <state { <state } ( >state.force | <state )
 
-Shard.track     = <state [ start >phase [ insert ] ]
-Conn.close      = <state { <state } [ >state.stop ]
-Shard.takeOne   = <state { <state } >state.stop
+Shard.track     = <state { insert }
+Conn.close      = [ <phase ] <state { <state } [ >state.stop ]
+Shard.takeOne   = [ <phase ] <state { <state } >state.stop
 
 # A pass. A connection is marked before the last look that decides that it ends.
 refresh = <born [ raise(lastIn) raise(lastOut) raise(used) raise(unread) raise(beat) raise(pinged) raise(began) raise(born) raise(told) ]
-replace = change(spare) <state [ place ]
+replace = change(put-back) [ place ]
 decide  = <phase snapshot <state [ replace ]
 apply   = <state [ [ raise(lastIn) ] [ raise(lastOut) ] [ raise(out.at) ] [ <out.at ] [ raise(out.at) letOff(out) ] <phase [ pay(out) ] [ <unread <lastIn <began [ raise(unread) ] ] ]
 ping    = <pinged [ raise(pinged) change(ping) ] replace change(call-ping)
@@ -85,7 +86,7 @@ Shard.ping.func2 = change(pinged)
 Shard.tell.func1 = <state
 Shard.tell.func2 = change(told)
 Shard.ask.func1  = <state
-Shard.ask.func2  = ( keep replace | <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ] ) change(asked)
+Shard.ask.func2  = ( keep replace | <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ] )
 
 # Orders, and drains. One that may be averted is marked before the look, as in a pass.
 lastUse = <used <phase [ <lastIn <lastOut ]
@@ -94,7 +95,7 @@ isInUse = isBusy [ <out.at | apply [ <out.at ] [ isBusy ] ]
 dismiss = <state [ <phase lastUse force | change(mark) [ lastUse ] [ isInUse ] ( change(spare) | <phase lastUse end ) ]
 
 Shard.dismiss   = dismiss
-Shard.takeTurns = lastUse | <born ( look <placed [ placeAt ] | <state [ >placed ] )
+Shard.takeTurns = lastUse | forward <state [ >placed ]
 `
 
 // An automaton accepts the runs of an operation, one after the other.

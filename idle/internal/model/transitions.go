@@ -57,14 +57,14 @@ var Transitions = []Transition{
 
 	// The end. One that may be averted needs Ending, and one that is forced does not.
 	{Name: "mark", By: by("Shard.check", "Shard.ask", "Shard.mayEnd"), Need: Live, Not: Ending, Set: Ending},
-	{Name: "spare", By: by("Shard.replace", "Shard.dismiss"), Need: Live | Ending, Clear: Ending},
+	{Name: "spare", By: by("Shard.dismiss"), Need: Live | Ending, Clear: Ending},
+	{Name: "put-back", By: by("Shard.replace"), Need: Live, Clear: Ending | Asking},
 	{Name: "expire", By: by("Shard.end"), Need: Live | Ending, Set: Over, Clear: Live},
 	{Name: "force", By: by("Shard.end"), Need: Live, Set: Over | Ending, Clear: Live},
 	{Name: "stop", By: by("Conn.close", "Shard.takeOne"), Need: Live, Set: Over, Clear: all &^ Over},
 
 	// What a pass does.
 	{Name: "ask", By: by("Shard.ask"), Need: Live, Not: Asking, Set: Asking, Clear: Ending},
-	{Name: "asked", By: by("Shard.ask"), Need: Asking, Clear: Asking},
 	{Name: "ping", By: by("Shard.ping"), Not: Unanswered, Set: Unanswered},
 	{Name: "call-ping", By: by("Shard.ping"), Need: Live, Not: Pinging, Set: Pinging},
 	{Name: "pinged", By: by("Shard.ping"), Clear: Pinging},

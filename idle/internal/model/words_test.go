@@ -132,7 +132,7 @@ func (w *modelWords) next() (at, what int8) {
 }
 
 // due returns which limits are truly passed at the given tick, as bits.
-func (m *memory) due(now int8) (all uint8) {
+func (m *memory) due(now int8) (all uint16) {
 	m.truth.limits(func(timeout, from, r int8) {
 		if timeout > 0 && from+1+timeout <= now {
 			all |= 1 << r

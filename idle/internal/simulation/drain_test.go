@@ -16,7 +16,8 @@ type simDrain struct {
 	first []*life                 // that were live when it began
 	came  []*life                 // that may have been counted as well
 	since map[*life]time.Duration // it was idle then
-	told  map[*life]bool          // by this drain, for sure
+	told  map[*life]time.Duration // when this drain has asked them to finish, for sure
+	asked map[*life]time.Duration // when OnDrain was called first, by this drain or because of MaxAge
 }
 
 // isDone reports whether d is.
@@ -50,7 +51,7 @@ func (w *world) drainAll(cancels bool, pick uint64) {
 		return
 	}
 	ticks := func(n uint64) time.Duration { return time.Duration(n) * w.tick }
-	d := &simDrain{began: w.now(), given: w.now() + w.visitTime(), since: map[*life]time.Duration{}, told: map[*life]bool{}}
+	d := &simDrain{began: w.now(), given: w.now() + w.visitTime(), since: map[*life]time.Duration{}, told: map[*life]time.Duration{}, asked: map[*life]time.Duration{}}
 	if pick%4 > 0 {
 		d.pace.Duration = ticks(1 + pick/8%160)
 	}
@@ -126,14 +127,18 @@ func (l *life) endsIfIdle(i *idle.Info) {
 // mayBeTold reports whether a drain may ask l to finish; w.mu is held.
 func (l *life) mayBeTold() bool {
 	d := l.world.drain
-	return d != nil && !d.told[l] && (!d.isDone() || l.world.stalls)
+	if d == nil {
+		return false
+	}
+	_, told := d.told[l]
+	return !told && (!d.isDone() || l.world.stalls)
 }
 
 // checkTold checks that a drain may ask l to finish at this moment; w.mu is held. Each shard has turns of
 // its own.
 func (l *life) checkTold(now time.Duration) {
 	w, d := l.world, l.world.drain
-	d.told[l] = true
+	d.told[l] = now
 	if w.stalls || !slices.Contains(d.first, l) {
 		return
 	}
@@ -141,7 +146,7 @@ func (l *life) checkTold(now time.Duration) {
 	for _, o := range slices.Concat(d.first, d.came) {
 		if shardOf(o.conn) == shardOf(l.conn) {
 			all++
-			if d.told[o] && slices.Contains(d.first, o) {
+			if d.told[o] > 0 && slices.Contains(d.first, o) {
 				turns++
 			}
 		}
@@ -195,8 +200,8 @@ func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 	default:
 		d := w.drain
 		spares = !d.forces(now)
-		if spares && (l.toldAt < d.began || now-l.toldAt < d.pace.CloseDelay) {
-			w.errorf("at %v: ended by %+v, which began at %v, but told at %v: %v", now, d.pace, d.began, l.toldAt, l)
+		if at, asked := d.asked[l]; spares && (!asked || now-at < d.pace.CloseDelay) {
+			w.errorf("at %v: ended by %+v, which began at %v, but told at %v: %v", now, d.pace, d.began, at, l)
 		}
 		if !l.asked {
 			l.checkForecast(err.Reason, now)
@@ -258,9 +263,9 @@ func (w *world) checkDrain() {
 			wrong("not asked to finish", max(ready, ready-d.given+d.began+d.pace.Duration, l.answeredAt+4*w.tick))
 		}
 		if l.toldAt >= d.began && l.free != never {
-			told := l.toldAt
-			if !d.told[l] { // it may have been because of MaxAge, before its turn
-				told = max(told, d.given+d.pace.Duration)
+			told, sure := d.told[l]
+			if !sure { // it may have been because of MaxAge, before its turn
+				told = max(l.toldAt, d.given+d.pace.Duration)
 			}
 			wrong("not ended by a drain", max(told+d.pace.CloseDelay, l.free)+10*w.tick)
 		}

@@ -214,9 +214,13 @@ func (l *life) OnDrain() {
 	case byDrain:
 		l.ledger.tells(now, false)
 		l.checkTold(now)
+	case l.ledger.replaced == now: // it was decided upon before
 	default:
 		s, _ := l.ledger.may(0, "tell", now)
 		l.world.errorf("at %v: OnDrain for no reason, or too early: %v\n%v", now, s, l)
+	}
+	if d := l.world.drain; d != nil && d.asked[l] == 0 {
+		d.asked[l] = now
 	}
 	l.toldAt, l.ledger.until = now, never
 	if l.slot.home.loop != nil { // else others may be checked at this moment

@@ -124,7 +124,8 @@ func (l *ledger) putOff(r idle.Reason, at time.Duration) (least, most time.Durat
 	if l.unread == 0 || l.unread < at-l.lax() {
 		return 0, 0
 	}
-	if most = unreadTicks * l.tick; l.unreadBy == r && l.unread >= at {
+	read := r == idle.ReasonMinReadRate && l.in >= l.unread // bytes have moved at since, maybe past the tick before which the input was found
+	if most = unreadTicks * l.tick; l.unreadBy == r && l.unread >= at && !read {
 		least = most
 	}
 	return least, most
@@ -257,8 +258,8 @@ func (l *ledger) addAge(add adder) {
 
 func (l *ledger) addBeat(add adder) {
 	h := l.policy.Heartbeat
-	since, latest := l.heard()
-	since, latest = max(since, l.beat), max(latest, l.beat)
+	heard, latest := l.heard()
+	since, latest := max(heard, l.beat), max(latest, l.beat)
 	misses := time.Duration(max(h.Misses, 1))
 	late := l.late(h.Timeout) + l.tick // a miss ends nobody, and another limit that is averted comes first
 	switch {
@@ -273,7 +274,7 @@ func (l *ledger) addBeat(add adder) {
 		hi := max(latest+h.Interval+l.late(h.Interval)+l.tick, l.excused) + misses*(h.Timeout+late) - late
 		least := lo + misses*h.Timeout
 		if l.replaced > 0 { // misses may have counted before, each after what was allowed then
-			least, lo = since, since
+			least, lo = max(since, heard+lo-since+misses*h.Timeout), since
 		}
 		add(idle.ReasonHeartbeat, "heartbeat", least, hi, late)
 		add(0, "ping", lo, never, 0)
@@ -284,8 +285,10 @@ func (l *ledger) addBeat(add adder) {
 		first, last := l.pings[0], l.pings[len(l.pings)-1]
 		hi := max(first, l.excused) + misses*(h.Timeout+late) - late
 		lo := first + misses*h.Timeout
-		if l.replaced > 0 { // each miss took what was allowed then
+		if l.replaced > 0 { // each miss took what was allowed then, but the end doesn't come before the Heartbeat has passed
 			lo = min(lo, last+max(1, misses-time.Duration(len(l.pings))+1)*h.Timeout)
+			lo = max(lo, heard+h.Interval-h.Jitter+misses*h.Timeout)
+			hi = max(hi, latest+h.Interval+misses*h.Timeout+l.late(h.Interval, misses*h.Timeout))
 		}
 		add(idle.ReasonHeartbeat, "heartbeat", lo, hi, late)
 		if len(l.pings) < int(misses) {

@@ -61,7 +61,7 @@ func (w *waits) pays(r idle.Rate, n int, now time.Duration, g *ledger) {
 	}
 	w.settle(now)
 	w.owed -= time.Duration(float64(n) / float64(r.BytesPerSecond) * float64(time.Second))
-	if w.owed < -mostCredit {
+	if w.owed <= -mostCredit { // at exactly that, what is owed may be more, by its rounding
 		w.owed, w.lax = -mostCredit, g.lax()
 	}
 }

@@ -193,7 +193,7 @@ var pages = httplimits.Timeouts{
 var (
 	login = idle.Policy{Name: "login", PhaseTimeout: limit}
 	lines = idle.Policy{
-		Name: "lines", IdleTimeout: 2 * limit, WriteTimeout: limit,
+		Name: "lines", ExplicitUse: true, IdleTimeout: 2 * limit, WriteTimeout: limit,
 		MinReadRate: idle.Rate{BytesPerSecond: 1000, Grace: limit}, MinWriteRate: idle.Rate{BytesPerSecond: 1e6, Grace: limit},
 		Heartbeat: idle.Heartbeat{Interval: limit / 2, Timeout: limit / 2, Misses: 3},
 	}
