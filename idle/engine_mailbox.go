@@ -140,11 +140,12 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 	switch {
 	case s.end(c, still, need, err, 0):
 		return ended
-	case c.Live():
-		return inUse
-	default:
+	case !c.Live():
 		return gone
+	case !d.forced: // the reason is no longer in force, or a reader has taken the mark back
+		c.state.spare()
 	}
+	return inUse
 }
 
 // mayEnd reports whether c may be ended without force. It sets the flag ending before it checks.

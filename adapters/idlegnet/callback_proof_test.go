@@ -52,17 +52,18 @@ func TestExplicitUse(t *testing.T) {
 	const interval, limit = 50 * ms, 600 * ms
 	closed, onClose := closings()
 	used := make(chan time.Time, 1)
-	var s *server
-	s = serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+	var wrapped *Handler
+	h := &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
 		if b, _ := c.Next(-1); bytes.IndexByte(b, 'm') >= 0 {
 			used <- time.Now()
-			s.Conn(c).Use()
+			wrapped.Conn(c).Use()
 		}
 		return gnet.None
-	}}, idle.Policy{
+	}}
+	wrapped = wrap(t, h, idle.Policy{
 		IdleTimeout: limit, ExplicitUse: true, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: time.Minute},
-	}, &Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte{'?'}); return err }}, tcp())
-	nc := dial(t, s.address)
+	}, &Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte{'?'}); return err }})
+	nc := dial(t, start(t, h, wrapped, tcp(), nil).address)
 	time.AfterFunc(limit/2, func() { nc.Write([]byte{'m'}) })
 	for b := make([]byte, 1); ; nc.Write([]byte{'!'}) {
 		if _, err := nc.Read(b); err != nil {

@@ -128,12 +128,12 @@ var ofWatch = []promise{
 				break
 			}
 			answer := "pong\n"
-			if pings == 2 {
+			if pings == 0 { // in good time before limit
 				answer = "hello\n"
 			}
 			io.WriteString(c, answer)
 		}
-		NotBefore(t, time.Now(), <-used, limit)
+		NotBefore(t, time.Now(), Receive(t, used), limit)
 		WantTimeout(t, Receive(t, ended), "lines", idle.ReasonIdle)
 		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},

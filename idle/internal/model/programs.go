@@ -60,8 +60,8 @@ idle.renewed = forward
 start   = >phase >lastIn >lastOut >used >unread >beat >pinged >began >born >told >in.at >in.paid >out.at >out.paid
 insert  = { <state } [ >state.track start >placed [ place ] ]
 expire  = <phase [ <state { <state } [ >state.expire ] ]
-end     = [ <phase ] <state { <state } ( >state.expire | <state )
-force   = [ <phase ] <state { <state } ( >state.force | <state )
+end     = [ <phase ] <state { <state } [ >state.expire ]
+force   = [ <phase ] <state { <state } [ >state.force ]
 
 Shard.track     = <state { insert }
 Conn.close      = [ <phase ] <state { <state } [ >state.stop ]
@@ -92,7 +92,7 @@ Shard.ask.func2  = ( keep replace | <state [ change(mark) decide [ apply decide 
 lastUse = <used <phase [ <lastIn <lastOut ]
 isBusy  = <phase [ <in.at [ <state ] ]
 isInUse = isBusy [ <out.at | apply [ <out.at ] [ isBusy ] ]
-dismiss = <state [ <phase lastUse force | change(mark) [ lastUse ] [ isInUse ] ( change(spare) | <phase lastUse end ) ]
+dismiss = <state [ <phase lastUse force | change(mark) [ lastUse ] [ isInUse ] ( change(spare) | <phase lastUse end [ change(spare) ] ) ]
 
 Shard.dismiss   = dismiss
 Shard.takeTurns = lastUse | forward <state [ >placed ]
