@@ -30,7 +30,7 @@ import (
 //	began     the tick at which the phase began                    Enter, OnTimeout
 //	born      the tick at which tracking began                     Track
 //	told      the tick of the last OnDrain, or born                the shard
-//	placed    the tick of its place in the wheel                   the shard, and whoever brings a deadline forward
+//	placed    the tick of its place in the wheel                   the shard, and reports that need an earlier one
 //	state     flags, and the misses of the heartbeat               all of them
 //	phase     the limits that count                                Enter
 //
@@ -527,6 +527,7 @@ func (c *Conn) start(p *Phase, l *limits) (stamp clock.Stamp) {
 	words.SetInt64(&c.in.paid, now)
 	words.SetInt64(&c.out.at, now&^waiting)
 	words.SetInt64(&c.out.paid, now)
+	words.SetUint32((*word)(&c.placed), stamp.Bits()+l.first)
 	return stamp
 }
 

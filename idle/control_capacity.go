@@ -234,7 +234,7 @@ func (r *room) evict(l *Capacity) bool {
 	s := c.shard
 	if !s.do(func() {
 		may := func() bool { return l.wants(c, s.clock.Moment()) }
-		if s.dismiss(c, dismissal{reason: ReasonEvict, still: true, last: last.Bits(), capacity: l, may: may}) == inUse {
+		if s.dismiss(c, dismissal{reason: ReasonEvict, last: last, capacity: l, may: may}) == inUse {
 			s.spareEvicting(c)
 		}
 	}) {

@@ -52,7 +52,7 @@ func TestDrainCancelledBesideABlockedLoop(t *testing.T) {
 }
 
 // TestDrainBesideLoopThatBlocksLater has a loop that blocks during a drain. Its connections are the most idle
-// ones. The others keep their turns. Those of the loop have theirs when it goes on.
+// ones, and have their turns when the loop goes on. The other connections have theirs in time.
 func TestDrainBesideLoopThatBlocksLater(t *testing.T) {
 	inBubble(t, Policy{IdleTimeout: 24 * time.Hour}, nil, true, func(r *rig) {
 		r.peers(1000)

@@ -144,8 +144,8 @@ func (s *Shard) apply(c *Conn, e SocketState) {
 //	check: records the ping
 //
 // Each ping before has an earlier stamp than v.stamp. v.Now wouldn't do: stamps lag behind it if the process
-// has stood still. If Enter comes right between the two stores below, the new phase awaits the answer all the
-// same, but for its whole Timeout.
+// has stood still. If Enter comes right between the two stores below, the new phase does await the answer. But it
+// waits for the whole Timeout.
 func (s *Shard) ping(c *Conn, v decision) {
 	if c.pinged.Load().Sub(v.stamp) < 0 {
 		c.pinged.Raise(v.stamp)
@@ -232,19 +232,19 @@ const answeredAtOnce = 2
 // timeOut ends a connection that has passed a limit, unless a reader has delivered something
 // meanwhile.
 func (s *Shard) timeOut(c *Conn, v decision) {
-	still := func(l *limits) bool { return l == v.limits }
-	if !s.end(c, still, live|ending, s.errorOf(&v), max(v.After(v.at), 0)) {
+	inForce := func(l *limits) bool { return l == v.limits }
+	if !s.end(c, inForce, live|ending, s.errorOf(&v), max(v.After(v.at), 0)) {
 		s.replace(c)
 	}
 }
 
-// end ends a connection, if it has the flags in need. still tells under the lock whether the reason is still in force, given the
+// end ends a connection, if it has the flags in need. inForce tells under the lock whether the reason is still in force, given the
 // limits that are; see awaitEnds. The state changes only once, so the connection has only one
 // outcome. end reports whether it is this one.
-func (s *Shard) end(c *Conn, still func(*limits) bool, need uint32, err *TimeoutError, late time.Duration) bool {
+func (s *Shard) end(c *Conn, inForce func(*limits) bool, need uint32, err *TimeoutError, late time.Duration) bool {
 	s.lock()
 	p := endRecord{limits: c.limits(), err: err, late: late}
-	ended := still(p.limits)
+	ended := inForce(p.limits)
 	if ended {
 		p.state, ended = c.state.finish(need)
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // An outcome says what happened when a connection was to be ended.
@@ -107,9 +109,8 @@ func (s *Shard) doTasks() (more bool) {
 type dismissal struct {
 	reason Reason
 	cause  string
-	forced bool   // although it is in use, or its OnTimeout is running
-	still  bool   // only if there has been no activity since last
-	last   uint32 // a stamp
+	forced bool        // although it is in use, or its OnTimeout is running
+	last   clock.Stamp // of the last use; a later one averts the end. Zero if none does
 
 	drain    *Draining   // nil, or it has to be under way still
 	capacity *Capacity   // nil, or it has to be set still
@@ -134,11 +135,11 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 		Reason: d.reason, Phase: c.limits().policy.Name, Cause: d.cause, Elapsed: s.clock.Moment().Since(c.lastUse()),
 	}
 	t := s.tracker
-	still := func(*limits) bool {
+	inForce := func(*limits) bool {
 		return (d.drain == nil || d.drain == t.draining.Load()) && (d.capacity == nil || d.capacity == t.room.limit.Load())
 	}
 	switch {
-	case s.end(c, still, need, err, 0):
+	case s.end(c, inForce, need, err, 0):
 		return ended
 	case !c.Live():
 		return gone
@@ -152,7 +153,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 // See [Conn.Deliver].
 func (s *Shard) mayEnd(c *Conn, d dismissal) bool {
 	c.state.move(live, ending, 0)
-	if d.still && c.lastUse().Bits() != d.last || s.isInUse(c, d.reason) {
+	if d.last != (clock.Stamp{}) && d.last != c.lastUse() || s.isInUse(c, d.reason) {
 		return false
 	}
 	return d.may == nil || d.may()

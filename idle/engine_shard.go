@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/words"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -191,29 +190,26 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 func (s *Shard) insert(c *Conn, owner any, h *Hooks, known bool, by *Capacity) error {
 	s.lock()
 	defer s.unlock()
-	p := s.tracker.phase
-	l := p.limits() // those that Track has checked, or later ones
+	l := s.tracker.phase.limits() // those that Track has checked, or later ones
 	if err := h.fit(l); err != nil {
 		return err
 	}
-	stamp, err := s.add(c, owner, h, p, l, known, by)
+	stamp, err := s.add(c, owner, h, l, known, by)
 	if err != nil {
 		return err
 	}
 	m := clock.Moment{Now: s.clock.Recent()}
-	at := m.Tick(stamp) + int64(l.first)
-	words.SetUint32((*word)(&c.placed), clock.StampOf(at).Bits())
 	if s.tracker.draining.Load() != nil {
 		s.place(c, m)
 		return nil
 	}
 	s.advance(m.Now)
-	s.arm(c, at)
+	s.arm(c, m.Tick(stamp)+int64(l.first))
 	return nil
 }
 
 // add makes c live, and adds it to conns. It returns the stamp at which tracking begins. The lock must be held.
-func (s *Shard) add(c *Conn, owner any, h *Hooks, p *Phase, l *limits, known bool, by *Capacity) (stamp clock.Stamp, err error) {
+func (s *Shard) add(c *Conn, owner any, h *Hooks, l *limits, known bool, by *Capacity) (stamp clock.Stamp, err error) {
 	s.lockShared()
 	defer s.unlockShared()
 	switch {
@@ -225,7 +221,7 @@ func (s *Shard) add(c *Conn, owner any, h *Hooks, p *Phase, l *limits, known boo
 		return stamp, ErrTracked
 	}
 	c.shard, c.owner, c.hooks = s, owner, h
-	stamp = c.start(p, l)
+	stamp = c.start(s.tracker.phase, l)
 	if s.turns != nil {
 		s.addTurn()
 	}

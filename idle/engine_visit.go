@@ -59,9 +59,9 @@ func (i *Info) End(cause string) { i.mustBeVisited("End").End(cause) }
 // EndIfIdle ends the connection as [Info.End] does, but not if it's busy, as for a [Tracker.Drain],
 // or has been used since it was visited. So it cuts no request.
 func (i *Info) EndIfIdle(cause string) {
-	c, last := i.mustBeVisited("EndIfIdle"), i.last.Bits()
+	c, last := i.mustBeVisited("EndIfIdle"), i.last
 	c.shard.do(func() {
-		c.shard.dismiss(c, dismissal{reason: ReasonShed, cause: cause, still: true, last: last})
+		c.shard.dismiss(c, dismissal{reason: ReasonShed, cause: cause, last: last})
 	})
 }
 

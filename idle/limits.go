@@ -370,17 +370,14 @@ func jitter(seed uint32, n int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	return int64(uint64(mix(seed)) * uint64(n) >> 32)
-}
-
-// mix returns a hash of a number. Connections lie at regular distances in memory, and a multiplication alone would map some of
-// these to a few groups. This is the finalizer of MurmurHash3 (Austin Appleby).
-func mix(seed uint32) uint32 {
+	// Connections lie at regular distances in memory, and a multiplication alone would map some of
+	// these to a few groups. This is the finalizer of MurmurHash3 (Austin Appleby).
 	seed ^= seed >> 16
 	seed *= 0x85EBCA6B
 	seed ^= seed >> 13
 	seed *= 0xC2B2AE35
-	return seed ^ seed>>16
+	seed ^= seed >> 16
+	return int64(uint64(seed) * uint64(n) >> 32)
 }
 
 // ends returns when a connection ends, and by what, if nothing moves: no byte, no beat, no close. by is 0 if it doesn't end.

@@ -26,7 +26,7 @@ type Tracker struct {
 
 	// The driver's.
 	driver   driver
-	due      []*Shard    // those of own that are due
+	due      []*Shard    // shards of own that are due
 	deferred atomic.Bool // the last passes over own have deferred something
 	stall    stall
 	stop     chan struct{} // closed when the tracker is
@@ -108,8 +108,8 @@ func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].track(c, owner, h, true)
 }
 
-// NewShard makes a shard for an event loop. Activities on it take no lock. Its methods and those of its
-// connections must be called on the loop, and its [Hooks] are called there.
+// NewShard makes a shard for an event loop. No activity on it takes a lock. Call its methods, and those of its
+// connections, on the loop. Its [Hooks] are called there too.
 //
 // When something is due, execute is called on a goroutine of its own. It must make the loop call pass
 // once, soon, and must not call pass itself. It may block while the loop does, and may be running

@@ -212,8 +212,8 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// A state begins anew, also while nobody reads: with each request, with the wait after a request that
-// was answered at once, and with a header that follows another one.
+// TestStatesBeginAnew has a state follow one of the same kind: a request, the wait after a request that was
+// answered at once, a header after a header. Its limit starts over, even while nobody reads.
 func TestStatesBeginAnew(t *testing.T) {
 	header := bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 1, []byte("\x82"))
 	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {

@@ -57,8 +57,8 @@ Conn.Enter   = begin >phase hasten [ snapshot hasten ]
 idle.renewed = forward
 
 # The beginning and the end.
-start   = >phase >lastIn >lastOut >used >unread >beat >pinged >began >born >told >in.at >in.paid >out.at >out.paid
-insert  = { <state } [ >state.track start >placed [ place ] ]
+start   = >phase >lastIn >lastOut >used >unread >beat >pinged >began >born >told >in.at >in.paid >out.at >out.paid >placed
+insert  = { <state } [ >state.track start [ place ] ]
 expire  = <phase [ <state { <state } [ >state.expire ] ]
 end     = [ <phase ] <state { <state } [ >state.expire ]
 force   = [ <phase ] <state { <state } [ >state.force ]

@@ -34,7 +34,7 @@ type life struct {
 	probedAt   time.Duration
 	expired    bool // it has ended, by Expire or OnEnd
 	endedAt    time.Duration
-	torn       time.Duration // when it has ended while its policy was replaced: by the one before, or by that after
+	torn       time.Duration // when it has ended, if its policy was replaced just then: it may have ended by the old one or the new one
 	leaving    bool          // OnEnd has begun, and Expire hasn't
 	leftAt     time.Duration // when it has returned
 	closed     atomic.Bool   // Close has returned
@@ -120,7 +120,7 @@ func (l *life) enter(name string) (now time.Duration, ok bool) {
 
 func (l *life) Expire(err *idle.TimeoutError) { l.ends("Expire", err) }
 
-// ends is Expire, or OnEnd if l has that, by which it ends.
+// ends notes the first callback after the end: OnEnd if l has that, otherwise Expire.
 func (l *life) ends(name string, err *idle.TimeoutError) {
 	now, ok := l.enter(name)
 	defer l.world.stall()
