@@ -212,37 +212,6 @@ func TestEvictsWhomAnEarlierCapacityKept(t *testing.T) {
 	})
 }
 
-// TestAdopt has connections that are served already. They are let in, and count.
-func TestAdopt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tr.Close()
-		if err := tr.SetCapacity(Capacity{MaxConns: 1, MinIdle: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
-		var all [3]guest
-		for i := range all[:2] {
-			if err := tr.Adopt(&all[i].conn, &all[i], hooksOf(&all[i])); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := tr.Track(&all[2].conn, &all[2], hooksOf(&all[2])); !errors.Is(err, ErrFull) {
-			t.Error(err)
-		}
-		if st := tr.Stats(); st.Live != 2 || st.Tracked != 0 {
-			t.Errorf("%+v", st)
-		}
-		all[0].conn.Stop()
-		all[1].conn.Release()
-		if st := tr.Stats(); st.Live != 0 || st.Tracked != 0 || st.Adopted != 2 || st.Closed != 1 || st.Released != 1 || st.Lifetime.Count() != 1 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
 func TestCapacityOfNonsense(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		for want, c := range map[string]Capacity{

@@ -427,21 +427,13 @@ func (c *Conn) mustFit(p *Phase) {
 // Stop doesn't wait for callbacks: one may still be running when it returns, and one that the tracker has just
 // decided to call may even begin then. On an event loop none does. OnEnd and Expire of a connection that has timed out, or
 // was ended in another way, are called even if Stop comes first.
-func (c *Conn) Stop() bool { return c.close(false) }
-
-// Release is Stop for a connection that stays open, without limits or with another Conn
-// ([Tracker.Adopt]). Stats.Released counts it, but Options.OnEnds doesn't receive it, because it
-// hasn't ended.
-func (c *Conn) Release() bool { return c.close(true) }
-
-// close is Stop, or Release if the connection stays open.
-func (c *Conn) close(stays bool) bool {
+func (c *Conn) Stop() bool {
 	s := c.shard
 	if s == nil {
 		return false
 	}
 	s.lock()
-	p := endRecord{limits: c.limits(), stays: stays}
+	p := endRecord{limits: c.limits()}
 	was, stopped := c.state.stop()
 	if stopped {
 		p.state = was

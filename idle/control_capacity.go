@@ -164,9 +164,9 @@ func (r *room) set(l *Capacity) {
 	r.most = math.MaxInt / 2 // they have to be counted
 }
 
-// admit inserts a newcomer. It fails if there is no place for it, unless the connection is known. If a capacity is set while
+// admit inserts a newcomer. It fails if there is no place for it. If a capacity is set while
 // the newcomer waits for the lock of its shard, insert finds that, or who counts the connections finds the newcomer.
-func (r *room) admit(known bool, insert func(by *Capacity) error) error {
+func (r *room) admit(insert func(by *Capacity) error) error {
 	if l := r.limit.Load(); l == nil || l.MaxConns == 0 {
 		if err := insert(l); err != errReplaced {
 			return err
@@ -175,7 +175,7 @@ func (r *room) admit(known bool, insert func(by *Capacity) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.limit.Load()
-	if l != nil && l.MaxConns > 0 && !known && !r.hasPlace(l) {
+	if l != nil && l.MaxConns > 0 && !r.hasPlace(l) {
 		r.refused.Add(1)
 		return ErrFull
 	}

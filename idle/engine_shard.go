@@ -153,10 +153,7 @@ func (t *Tracker) errClosed() error {
 // Track fails with [ErrClosed] if the tracker is closed, with [ErrShardClosed] if
 // only the shard is, with [ErrFull] if the [Capacity] has no room, and with [ErrTracked] if c was
 // tracked before. It also fails if the policy has an active Heartbeat and h has no Ping.
-func (s *Shard) Track(c *Conn, owner any, h *Hooks) error { return s.track(c, owner, h, false) }
-
-// track is Track. If known is set, c isn't refused when the tracker is full.
-func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
+func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	if c == nil {
 		panic("idle: Track(nil, ...); pass the address of the connection's Conn")
 	}
@@ -179,7 +176,7 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 		return ErrTracked
 	}
 	s.tracker.ends.begin(owner)
-	err := s.tracker.room.admit(known, func(by *Capacity) error { return s.insert(c, owner, h, known, by) })
+	err := s.tracker.room.admit(func(by *Capacity) error { return s.insert(c, owner, h, by) })
 	if err == ErrShardClosed {
 		return s.tracker.errClosed()
 	}
@@ -187,14 +184,14 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 }
 
 // insert makes c live, and gives it its place in the wheel. by is the capacity that has admitted c. If insert fails, c is as before.
-func (s *Shard) insert(c *Conn, owner any, h *Hooks, known bool, by *Capacity) error {
+func (s *Shard) insert(c *Conn, owner any, h *Hooks, by *Capacity) error {
 	s.lock()
 	defer s.unlock()
 	l := s.tracker.phase.limits() // those that Track has checked, or later ones
 	if err := h.fit(l); err != nil {
 		return err
 	}
-	stamp, err := s.add(c, owner, h, l, known, by)
+	stamp, err := s.add(c, owner, h, l, by)
 	if err != nil {
 		return err
 	}
@@ -209,7 +206,7 @@ func (s *Shard) insert(c *Conn, owner any, h *Hooks, known bool, by *Capacity) e
 }
 
 // add makes c live, and adds it to conns. It returns the stamp at which tracking begins. The lock must be held.
-func (s *Shard) add(c *Conn, owner any, h *Hooks, l *limits, known bool, by *Capacity) (stamp clock.Stamp, err error) {
+func (s *Shard) add(c *Conn, owner any, h *Hooks, l *limits, by *Capacity) (stamp clock.Stamp, err error) {
 	s.lockShared()
 	defer s.unlockShared()
 	switch {
@@ -226,11 +223,7 @@ func (s *Shard) add(c *Conn, owner any, h *Hooks, l *limits, known bool, by *Cap
 		s.addTurn()
 	}
 	s.conns.add(c)
-	if known {
-		s.stats.Adopted++
-	} else {
-		s.stats.Tracked++
-	}
+	s.stats.Tracked++
 	return stamp, nil
 }
 

@@ -63,8 +63,7 @@ type Options struct {
 	// have these names. Setting must not block.
 	Setting func(phase string, r Reason) string
 
-	// OnEnds, if not nil, receives each connection once, after it has ended for any reason. It
-	// does not receive one that was released ([Conn.Release]), because that has not ended. ends
+	// OnEnds, if not nil, receives each connection once, after it has ended for any reason. ends
 	// is valid until OnEnds returns. The ends of about a tick come in one call. One goroutine at
 	// a time calls OnEnds, and no pass waits for it, so it may block. If more than 65,536 ends
 	// wait meanwhile, the rest is lost: Stats.EndsLost counts them. [LogEnds] returns such a

@@ -11,23 +11,15 @@ import (
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is exact. They
 // aren't loaded at the same moment, so they may disagree slightly while connections come and
-// go. At rest, Tracked plus Adopted is the sum of Live, Closed, Released, all of TimedOut,
-// Drained, Shed and Evicted.
-//
-// A connection that moves to another tracker, or comes back to this one, is counted as Released
-// and then as Adopted. So over all trackers, Tracked counts each connection once, and so do Live
-// and the counts of ends. One that was released and not adopted is open without limits.
+// go. At rest, Tracked is the sum of Live, Closed, all of TimedOut, Drained, Shed and Evicted.
 type Stats struct {
-	Tracked  uint64            // new connections tracked so far
-	Live     uint64            // of Tracked and Adopted, those still tracked
-	Closed   uint64            // of Tracked and Adopted, those closed by their owners or handed back by [Tracker.Close]
-	TimedOut map[Reason]uint64 // of Tracked and Adopted, those timed out, by limit; limits that none has passed are left out
-	Drained  uint64            // of Tracked and Adopted, those ended by Tracker.Drain
-	Shed     uint64            // of Tracked and Adopted, those ended by Conn.End, Info.End and Info.EndIfIdle
-	Evicted  uint64            // of Tracked and Adopted, those ended to make room for others
-
-	Adopted  uint64 // connections that [Tracker.Adopt] has tracked; not in Tracked
-	Released uint64 // of Tracked and Adopted, those left open by [Conn.Release]
+	Tracked  uint64            // connections tracked so far
+	Live     uint64            // of Tracked, those still tracked
+	Closed   uint64            // of Tracked, those closed by their owners or handed back by [Tracker.Close]
+	TimedOut map[Reason]uint64 // of Tracked, those timed out, by limit; limits that none has passed are left out
+	Drained  uint64            // of Tracked, those ended by Tracker.Drain
+	Shed     uint64            // of Tracked, those ended by Conn.End, Info.End and Info.EndIfIdle
+	Evicted  uint64            // of Tracked, those ended to make room for others
 
 	Causes  map[string]uint64 // the count Shed, by cause (its first 128 bytes); after 100 causes the rest as "(others)"
 	Refused uint64            // connections that were not tracked because of the [Capacity]
@@ -57,8 +49,8 @@ type Stats struct {
 
 	EndsLost uint64 // ends that were not reported, because Options.OnEnds was too slow
 
-	// Lifetime covers all connections that have ended, for whatever reason. Those that were
-	// released aren't included. Times are in whole ticks.
+	// Lifetime covers all connections that have ended, for whatever reason. Times
+	// are in whole ticks.
 	Lifetime Histogram // how long they were tracked; see Conn.Age
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
 }
@@ -88,8 +80,6 @@ func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live
 	s.Closed += other.Closed
-	s.Adopted += other.Adopted
-	s.Released += other.Released
 	s.TimedOut = sum(s.TimedOut, other.TimedOut)
 	s.Drained += other.Drained
 	s.Shed += other.Shed
@@ -168,10 +158,6 @@ func (n *byName[T]) all() map[string]*T {
 
 // count counts the end of a connection.
 func (s *Stats) count(p *endRecord, k *clock.Clock) {
-	if p.stays {
-		s.Released++
-		return
-	}
 	s.Lifetime.note(p.age)
 	switch {
 	case p.err == nil:

@@ -37,7 +37,7 @@ func (n *ends) init(t *Tracker) {
 
 // part records the end of a connection, if ends are recorded.
 func (n *ends) part(owner any, p *endRecord) {
-	if !n.on.Load() || p.stays {
+	if !n.on.Load() {
 		return
 	}
 	e := End{Time: time.Now(), Phase: p.limits.policy.Name, Label: n.label(owner), Age: p.age, Idle: p.idle, Late: p.late}
@@ -157,7 +157,6 @@ type endRecord struct {
 	state  uint32        // before it
 	err    *TimeoutError // nil if the owner has closed it, or it was handed back
 	late   time.Duration // how long after it was due
-	stays  bool          // the connection is open, and not tracked any more
 
 	age, idle time.Duration // how old the connection was, and how long idle, in whole ticks, rounded down
 	last      bool          // its shard has no other one

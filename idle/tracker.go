@@ -100,14 +100,6 @@ func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].Track(c, owner, h)
 }
 
-// Adopt is [Tracker.Track] for a connection that was accepted long ago, and comes from another
-// tracker or was not tracked for a while. Stats.Adopted counts it, not Tracked. The [Capacity]
-// counts it but doesn't refuse it, so there may be more connections than that allows.
-func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
-	t.mustBeMade()
-	return t.own[t.turn.Add(1)%uint32(len(t.own))].track(c, owner, h, true)
-}
-
 // NewShard makes a shard for an event loop. No activity on it takes a lock. Call its methods, and those of its
 // connections, on the loop. Its [Hooks] are called there too.
 //

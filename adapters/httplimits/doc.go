@@ -102,8 +102,7 @@
 //   - If StreamTotal was off, it applies to streams that open from now on. To a stream that is
 //     open, it applies when the server next waits for its client, or when the client opens
 //     another stream.
-//   - Hijacked changes for connections that were hijacked with a limit. Those without a limit
-//     aren't tracked, unless Watch is called. A policy that Watch has applied does not change.
+//   - A policy that Watch has applied doesn't change with Hijacked.
 //   - Limits that SetLimits has given to a request stay. Fields that it left zero change.
 //
 // The tracker and the options in Idle can't change: each option must be zero or the same as
@@ -149,8 +148,7 @@
 // made from Timeouts. So use SetTimeouts of the listener. SetPolicy of the tracker fails.
 // Streams of HTTP/2 have a tracker of their own, which StreamTracker of idlehttp's listener
 // returns. Pass both to idleprom and idledebug. Options.OnEnds receives each connection once, when
-// it has ended, and no streams. It does not receive connections that were hijacked and have no
-// limits, because nobody knows when they end. It does receive those under Watch.
+// it has ended, and no streams.
 //
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.

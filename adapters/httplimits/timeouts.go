@@ -153,11 +153,9 @@ type Timeouts struct {
 	StreamTotal time.Duration
 
 	// Hijacked is the policy of hijacked connections. The zero Policy sets no
-	// limit. If a handler forgets a hijacked connection, the garbage collector closes
-	// it, just as without this package (for fasthttp: with KeepHijackedConns). But if
-	// the policy sets a limit, the connection stays open until that has passed. An
-	// active Heartbeat is an error: use the adapter's Watch, which can also ping
-	// WebSockets.
+	// limit. An [idle.Capacity] counts them, and evicts one that waits for input unless
+	// NoInterrupt is set. An active Heartbeat is an error: use the adapter's Watch, which can
+	// also ping WebSockets.
 	Hijacked idle.Policy
 
 	// OnTimeout, if not nil, is called before a connection times out, on a
@@ -180,8 +178,7 @@ type Timeouts struct {
 	Idle idle.Options
 }
 
-// Stats holds the counts of a listener's connections. A hijacked connection
-// without limits counts as Released. If Watch gives it some, it counts as Adopted too, and Tracked still counts it once. Limits counts by the
+// Stats holds the counts of a listener's connections, hijacked ones included. Limits counts by the
 // fields of Timeouts, whose names errors, end records and metrics use too. TimedOut and
 // ByPhase count by the reasons of package idle: KeepAliveTimeout of HTTP/1 is
 // idle.ReasonRead.

@@ -17,17 +17,16 @@ import (
 
 func TestState(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
-		gone, handed := s.track("gone"), s.track("handed over")
+		gone := s.track("gone")
 		for i := range 3 {
 			s.track(fmt.Sprint(i))
 			time.Sleep(10 * time.Second)
 		}
 		gone.Stop()
-		handed.Release()
 		get[state](s, "/api/state")
 		time.Sleep(500 * time.Millisecond)
 		st := get[state](s, "/api/state")
-		if st.Counts.Live != 3 || st.Counts.Tracked != 5 || st.Ended["closed"] != 1 || st.Ended["released"] != 1 || st.Ended["IdleTimeout"] != 0 || len(st.Ended) != len(idle.Reasons())+2 {
+		if st.Counts.Live != 3 || st.Counts.Tracked != 4 || st.Ended["closed"] != 1 || st.Ended["IdleTimeout"] != 0 || len(st.Ended) != len(idle.Reasons())+1 {
 			s.Errorf("counts %+v, ended %v", st.Counts, st.Ended)
 		}
 		if c := st.Census; c == nil || c.Live != 3 || c.Ending["1"] != 0 || c.Ending["10"] != 0 || c.Ending["60"] != 3 {

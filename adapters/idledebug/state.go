@@ -26,7 +26,7 @@ type state struct {
 	At       time.Time `json:"at"`
 
 	Counts   counts            `json:"counts"`
-	Ended    map[string]uint64 `json:"ended"`  // by setting or reason; "closed" stands for those that their owners have closed, "released" for those that are open and no longer tracked
+	Ended    map[string]uint64 `json:"ended"`  // by setting or reason; "closed" stands for those that their owners have closed
 	Causes   map[string]uint64 `json:"causes"` // of those that were ended one by one
 	Lateness quantiles         `json:"lateness"`
 	Lifetime quantiles         `json:"lifetime"`
@@ -169,7 +169,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 
 // endedBy returns how many connections each setting and each reason that is no limit has ended.
 func endedBy(t *idle.Tracker, st idle.Stats) map[string]uint64 {
-	by := map[string]uint64{"closed": st.Closed, "released": st.Released}
+	by := map[string]uint64{"closed": st.Closed}
 	for phase, reasons := range st.ByPhase {
 		for r, n := range reasons {
 			by[nameOf(t, phase, r)] += n

@@ -48,7 +48,6 @@ var conforming = httpsuite.Server{
 			Handler:            func(ctx *fasthttp.RequestCtx) { c.Handler(exchange{ctx, l}) },
 			ReduceMemoryUsage:  has("reduced"),
 			StreamRequestBody:  has("streams") || c.StreamBodies,
-			KeepHijackedConns:  c.KeepHijacked,
 			MaxRequestBodySize: 16 << 20,
 		}
 		if has("perIP") {

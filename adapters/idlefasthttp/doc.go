@@ -22,6 +22,7 @@
 // # WebSockets
 //
 // A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
+// Close it in the end, even without limits, because the listener's tracker refers to it.
 // [Watch] gives it limits and heartbeats of its own, in its HijackHandler. The
 // Ping function may write to the connection. What it writes goes out at once. If the
 // handler writes by a bufio.Writer, the Ping function has to use that too, under a lock,

@@ -237,13 +237,8 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // request. Only a client that sends a request after a longer pause, at the moment when its
 // connection is closed, has to repeat it.
 //
-// OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
-// d.CloseDelay later. Those without limits are closed last, because they aren't tracked. If Watch
-// gives one limits when no other connection of its listener is left, that one is closed last too.
-//
-// Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
-// If that is zero and no other connection with limits is left, the connection is closed at once,
-// perhaps before Watch.
+// Hijacked connections have their turn like others, with or without limits. OnDrain of [Watch] is
+// called for them, and they are ended d.CloseDelay later, or as soon as a Read of them waits.
 //
 // Shutdown takes the place of a drain that somebody has begun by hand. If somebody begins one during
 // Shutdown, that one goes on instead, and Shutdown waits for it. Shutdown fails if a value in d is
@@ -317,9 +312,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 //
 //	if b, ok := c.(interface{ UnsafeConn() net.Conn }).UnsafeConn().(interface{ Beat() }); ok { b.Beat() }
 //
-// All limits, the age included, count from the call of Watch, and are as exact as
-// Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
-// ends the tracking, as a hijack does.
+// The limits count from the call of Watch, except MaxAge, which counts from when the connection was
+// accepted. They are as exact as Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called
+// again to apply another policy, such as one without limits.
 //
 // When a limit has passed, reads and writes of the WebSocket fail with an error
 // in which errors.As finds an *idle.TimeoutError, unless the WebSocket library
@@ -329,9 +324,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 //
 //   - c is not a hijacked connection of a listener of this package;
 //   - p is invalid;
-//   - the connection is closed or has timed out;
-//   - the listener is closed and no connection with limits is left, which has
-//     ended its timeouts.
+//   - the connection is closed or has timed out, or its tracker is closed.
 func Watch(c net.Conn, p idle.Policy, on Callbacks) error {
 	return httpconn.Watch("idlefasthttp", c, p, on)
 }

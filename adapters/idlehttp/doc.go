@@ -25,6 +25,7 @@
 // # WebSockets
 //
 // A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
+// Close it in the end, even without limits, because the listener's tracker refers to it.
 // [Watch] gives it limits and heartbeats of its own, once the WebSocket is accepted. The
 // Ping function writes by the WebSocket's library, which flushes what it writes. OnDrain and
 // OnEnd of [Callbacks] let a WebSocket say farewell.

@@ -204,13 +204,8 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // request. Only a client that sends a request after a longer pause, at the moment when its
 // connection is closed, has to repeat it.
 //
-// OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
-// d.CloseDelay later. Those without limits are closed last, because they aren't tracked. If Watch
-// gives one limits when no other connection of its listener is left, that one is closed last too.
-//
-// Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
-// If that is zero and no other connection with limits is left, the connection is closed at once,
-// perhaps before Watch.
+// Hijacked connections have their turn like others, with or without limits. OnDrain of [Watch] is
+// called for them, and they are ended d.CloseDelay later, or as soon as a Read of them waits.
 //
 // Shutdown takes the place of a drain that somebody has begun by hand. If somebody begins one during
 // Shutdown, that one goes on instead, and Shutdown waits for it. Shutdown fails if a value in d is

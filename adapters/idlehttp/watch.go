@@ -26,9 +26,9 @@ import (
 // Pings and their answers are bytes, so they count as use. A policy that also has an IdleTimeout longer than the Interval
 // would never be idle, and is refused, unless it has ExplicitUse. Then call Use for each message that is use.
 //
-// All limits, the age included, count from the call of Watch, and are as exact as
-// Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
-// ends the tracking, as a hijack does.
+// The limits count from the call of Watch, except MaxAge, which counts from when the connection was
+// accepted. They are as exact as Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called
+// again to apply another policy, such as one without limits.
 //
 // When a limit has passed, reads and writes of the WebSocket fail with an error in which
 // errors.As finds an *idle.TimeoutError. An exception is gorilla/websocket v1.5.1, which replaces
@@ -48,8 +48,7 @@ import (
 //   - r is not an HTTP/1 request on a listener of this package, or was not
 //     hijacked;
 //   - p is invalid;
-//   - the connection is closed or has timed out;
-//   - the listener is closed and has no connection with limits left, so its tracker has ended.
+//   - the connection is closed or has timed out, or its tracker is closed.
 func Watch(r *http.Request, p idle.Policy, on Callbacks) error {
 	if r == nil {
 		return errors.New("idlehttp: Watch: the request is nil")

@@ -108,6 +108,11 @@ func (c emptyOK) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// A brokenSocket has a SyscallConn that fails.
+type brokenSocket struct{ net.Conn }
+
+func (brokenSocket) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
+
 // TestSyscallConn: what WrapConn returns is a syscall.Conn where that works, and only
 // there. Pools of clients discard a connection whose SyscallConn fails. It copies as a Conn.
 func TestSyscallConn(t *testing.T) {
@@ -118,7 +123,7 @@ func TestSyscallConn(t *testing.T) {
 		net.Conn
 		want bool
 	}{
-		"a socket": {server, true}, "a pipe": {a, false}, "what has a broken socket": {&asked{Conn: b}, false}, "TLS": {tls.Server(client, nil), false},
+		"a socket": {server, true}, "a pipe": {a, false}, "what has a broken socket": {brokenSocket{b}, false}, "TLS": {tls.Server(client, nil), false},
 	} {
 		nc, err := WrapConn(c.Conn, tracker, nil)
 		if err != nil {

@@ -245,38 +245,29 @@ func TestIdleAndAge(t *testing.T) {
 	})
 }
 
-// TestUse: with ExplicitUse bytes and beats are no use, and Use is, also for a connection that is tracked again.
+// TestUse: with ExplicitUse bytes and beats are no use, and Use is.
 func TestUse(t *testing.T) {
-	for _, again := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			const limit = time.Minute
-			tracker := newTracker(t, idle.Policy{IdleTimeout: limit, ExplicitUse: true})
-			server, client := pipe(t, tracker, nil)
-			if again {
-				server.conn().Untrack()
-				if err := server.conn().Track(tracker, server); err != nil {
-					t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		const limit = time.Minute
+		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit, ExplicitUse: true}), nil)
+		go func() {
+			for {
+				if _, err := client.Write([]byte("x")); err != nil {
+					return
 				}
+				time.Sleep(limit / 10)
 			}
-			go func() {
-				for {
-					if _, err := client.Write([]byte("x")); err != nil {
-						return
-					}
-					time.Sleep(limit / 10)
-				}
-			}()
-			time.AfterFunc(limit/2, server.Use)
-			start := time.Now().Add(limit / 2)
-			var err error
-			for err == nil {
-				err = read1(server)
-				server.Beat()
-			}
-			wantTimeout(t, err, idle.ReasonIdle)
-			onTime(t, time.Now(), start, limit)
-			server.Close()
-			time.Sleep(limit) // until the client has noticed
-		})
-	}
+		}()
+		time.AfterFunc(limit/2, server.Use)
+		start := time.Now().Add(limit / 2)
+		var err error
+		for err == nil {
+			err = read1(server)
+			server.Beat()
+		}
+		wantTimeout(t, err, idle.ReasonIdle)
+		onTime(t, time.Now(), start, limit)
+		server.Close()
+		time.Sleep(limit) // until the client has noticed
+	})
 }

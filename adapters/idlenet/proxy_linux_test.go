@@ -33,13 +33,13 @@ func TestCopyOfConnectionToItself(t *testing.T) {
 // TestMessageIsWhole: a socket that keeps messages apart gets each in one write.
 func TestMessageIsWhole(t *testing.T) {
 	const size = 150 << 10
-	bare, client := socketPair(t, "unixpacket", filepath.Join(t.TempDir(), "s"))
 	for _, policy := range []idle.Policy{{IdleTimeout: patience}, {MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: patience}}} {
+		bare, client := socketPair(t, "unixpacket", filepath.Join(t.TempDir(), "s"))
 		server, err := wrapConn(bare, newTracker(t, policy), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer server.conn().Untrack()
+		defer server.Close()
 		if n, err := server.Write(make([]byte, size)); n != size || err != nil {
 			t.Fatalf("wrote %d bytes, %v", n, err)
 		}

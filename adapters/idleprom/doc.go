@@ -19,9 +19,7 @@
 //	idlewheel_ending_connections{within}       those that end within 1, 10 and 60 s if nothing moves (*)
 //	idlewheel_unsent_bytes                     bytes that wait for peers; see [idle.Info.Unsent] (*)
 //	idlewheel_unsent_connections               connections with such bytes (*)
-//	idlewheel_connections_tracked_total        all so far, each once
-//	idlewheel_connections_adopted_total        those that have come from another tracker, or back to this one
-//	idlewheel_connections_released_total       all that have left the tracker and stayed open; adoption doesn't lower it
+//	idlewheel_connections_tracked_total        all so far
 //	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
 //	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]
 //	idlewheel_phase_connections_ended_total{phase,reason,setting}

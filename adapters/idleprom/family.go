@@ -12,8 +12,6 @@ const (
 	unsent
 	unsentConnections
 	tracked
-	adopted
-	released
 	closed
 	ended
 	phaseEnded
@@ -57,8 +55,6 @@ var families = [numFamilies]struct {
 	unsent:            {gauge, "unsent_bytes", "Bytes that wait for peers on connections whose server waits to write, from the census.", nil},
 	unsentConnections: {gauge, "unsent_connections", "Live connections with unsent bytes, from the census.", nil},
 	tracked:           {counter, "connections_tracked_total", "Connections that have been tracked.", nil},
-	adopted:           {counter, "connections_adopted_total", "Connections that have come from another tracker or back to this one, and are not counted as tracked again.", nil},
-	released:          {counter, "connections_released_total", "Connections that have left the tracker and are open: without limits, or adopted since.", nil},
 	closed:            {counter, "connections_closed_total", "Connections that their owners have closed, or that were handed back.", nil},
 	ended:             {counter, "connections_ended_total", "Connections that the tracker has ended, by reason.", []string{"reason"}},
 	phaseEnded:        {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in, by reason, and by the setting of the limit, which is empty if no limit ended them.", []string{"phase", "reason", "setting"}},

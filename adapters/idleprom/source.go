@@ -63,7 +63,7 @@ func (s *source) collect(ch chan<- prometheus.Metric) {
 // putCounts writes what needs no label.
 func putCounts(o output, st *idle.Stats) {
 	for f, n := range map[family]uint64{
-		connections: st.Live, tracked: st.Tracked, adopted: st.Adopted, released: st.Released, closed: st.Closed, refused: st.Refused,
+		connections: st.Live, tracked: st.Tracked, closed: st.Closed, refused: st.Refused,
 		pings: st.Pings, missed: st.Misses, extended: st.Extended, deferred: st.Deferred,
 		panics: st.Panics, checks: st.Checks, reschedules: st.EarlyReschedules, endsLost: st.EndsLost,
 	} {

@@ -51,7 +51,7 @@ function showDrain(state) {
 }
 
 const operations = new Set(["drain", "shed", "evict"]);
-const own = { closed: "closed by the owner", released: "released, still open" };
+const own = { closed: "closed by the owner" };
 const kind = reason => reason in own ? "own" : operations.has(reason) ? "operation" : "limit";
 
 function showReasons(state) {

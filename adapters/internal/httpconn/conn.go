@@ -316,7 +316,7 @@ func isInterim(b []byte) bool {
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.state.Or(closed)
-	c.listener.drain.forget(c)
+	c.listener.drain.untell(c)
 	return err
 }
 

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -24,12 +22,9 @@ type drain struct {
 	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
 	// server would otherwise end with an error before it is shut down.
 	stopping atomic.Bool
-	shutting atomic.Bool     // a Shutdown is under way, and hijacked also has those that are tracked again; see tracked
+	shutting atomic.Bool     // a Shutdown is under way
 	stopped  context.Context // done when mayFail has been called
 	mayFail  context.CancelFunc
-
-	mu       sync.Mutex
-	hijacked map[weak.Pointer[Conn]]runtime.Cleanup // open, without limits, and so not tracked
 }
 
 // onDrain asks the client to finish. In HTTP/1 the response to its next request says so,
@@ -47,7 +42,7 @@ func (c *Conn) onDrain() {
 	c.listener.drain.told.Store(c, sync.OnceFunc(func() { close(begun) }))
 	switch state := c.state.Load(); { // Close or Hijack may have called untell before
 	case state&closed != 0:
-		c.listener.drain.forget(c)
+		c.listener.drain.untell(c)
 		return
 	case state&^flags == hijacked:
 		c.listener.drain.untell(c)
@@ -115,14 +110,6 @@ func CountTold(l *Listener) (n int) {
 	return n
 }
 
-// forget is called when c has ended.
-func (d *drain) forget(c *Conn) {
-	d.untell(c)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.drop(c)
-}
-
 // untell is called when c has no further response that could ask its client to close it. After
 // that d doesn't keep c from being collected.
 func (d *drain) untell(c *Conn) {
@@ -130,68 +117,6 @@ func (d *drain) untell(c *Conn) {
 		if tell, ok := d.told.LoadAndDelete(c); ok {
 			tell.(func())()
 		}
-	}
-}
-
-// tracked is called when c is tracked again. It undoes remember, except during a Shutdown, because
-// then the tracker's drain may be over:
-//
-//	Shutdown: sets shutting, then begins the drain
-//	Watch:    tracks c, then calls tracked
-//
-// So a c that is dropped here was tracked before the drain, which ends it.
-func (d *drain) tracked(c *Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.shutting.Load() {
-		d.drop(c)
-	}
-}
-
-// drop undoes remember. d.mu must be held.
-func (d *drain) drop(c *Conn) {
-	if d.hijacked == nil {
-		return
-	}
-	p := weak.Make(c)
-	if cleanup, ok := d.hijacked[p]; ok {
-		cleanup.Stop()
-		delete(d.hijacked, p)
-	}
-}
-
-// remember notes c, which is hijacked and not tracked, for Shutdown. It doesn't keep c from being
-// collected.
-func (d *drain) remember(c *Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.hijacked == nil {
-		d.hijacked = map[weak.Pointer[Conn]]runtime.Cleanup{}
-	}
-	p := weak.Make(c)
-	if _, known := d.hijacked[p]; known {
-		return
-	}
-	d.hijacked[p] = runtime.AddCleanup(c, func(p weak.Pointer[Conn]) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.hijacked, p)
-	}, p)
-}
-
-// closeHijacked closes hijacked connections that are not tracked, or that are since the drain was
-// over. Those that have timed out may still be writing a farewell.
-func (d *drain) closeHijacked() {
-	d.mu.Lock()
-	var all []*Conn
-	for p := range d.hijacked {
-		if c := p.Value(); c != nil && !c.TimedOut() {
-			all = append(all, c)
-		}
-	}
-	d.mu.Unlock()
-	for _, c := range all {
-		c.Close()
 	}
 }
 
@@ -334,11 +259,6 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	}
 	for l, own := range begun {
 		l.awaitDrain(ctx, own)
-	}
-	if ctx.Err() == nil {
-		for _, l := range all {
-			l.drain.closeHijacked()
-		}
 	}
 	return shutServers(ctx, all)
 }

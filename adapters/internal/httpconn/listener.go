@@ -42,8 +42,6 @@ type Listener struct {
 	server any                         // the server that accepts from this listener
 	shut   func(context.Context) error // shuts the server down
 
-	watching sync.Mutex // held while a hijacked connection is tracked again
-
 	counts  counts
 	streams streams
 	drain   drain

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,51 +22,39 @@ func unlimited() httplimits.Timeouts {
 	return limits
 }
 
-// TestHijackedIsNotTracked without a limit, and nothing of the listener waits for it;
-// a policy of Watch has it tracked again.
-func TestHijackedIsNotTracked(t *testing.T) {
+// TestHijackedStays: a connection that is hijacked stays with its tracker, without limits until Watch
+// gives it some. The listener's tracker ends with the connection.
+func TestHijackedStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, w := accepted(t, unlimited())
 		c.Hijack()
-		if st := l.Stats(); st.Live != 0 || st.Closed != 0 || st.Released != 1 {
-			t.Errorf("%+v", st)
-		}
-		for range 2 {
-			if err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{}); err != nil {
+		watch := func(p idle.Policy) error { return Watch("httpconn", c, p, httplimits.Callbacks{}) }
+		for _, p := range []idle.Policy{{IdleTimeout: time.Minute}, {IdleTimeout: time.Hour}, {Name: "none"}} {
+			if err := watch(p); err != nil {
 				t.Fatal(err)
 			}
-			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 || st.Closed != 0 {
-				t.Errorf("watched: %+v", st)
+			if err := watch(idle.Policy{IdleTimeout: -1}); err == nil {
+				t.Error("an IdleTimeout of -1 is accepted")
+			}
+			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 {
+				t.Errorf("%+v", st)
 			}
 		}
-		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, httplimits.Callbacks{}); err == nil || l.Stats().Live != 1 {
-			t.Errorf("%v, and %+v", err, l.Stats())
-		}
-		if err := Watch("httpconn", c, idle.Policy{Name: "none"}, httplimits.Callbacks{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, httplimits.Callbacks{}); err == nil || l.Stats().Live != 0 {
-			t.Errorf("%v, and %+v", err, l.Stats())
-		}
-		time.Sleep(time.Hour)
+		time.Sleep(24 * time.Hour)
 		w.sends("x")
 		if n, err := c.Read(make([]byte, 1)); n != 1 || err != nil {
 			t.Errorf("read %d bytes; %v", n, err)
 		}
 		l.Close()
 		synctest.Wait()
-		if !l.isOver() {
-			t.Error("the trackers go on")
-		}
-		err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
-		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the listener is closed") {
-			t.Errorf("Watch after the end gives %v", err)
+		if err := watch(idle.Policy{IdleTimeout: time.Minute}); err != nil || l.isOver() {
+			t.Errorf("after Close of the listener: %v; the trackers have ended: %v", err, l.isOver())
 		}
 		c.Close()
 		c.Close()
 		synctest.Wait()
-		if !l.isOver() {
-			t.Error("the trackers go on")
+		if st := l.Stats(); !l.isOver() || st.Closed != 1 {
+			t.Errorf("the trackers have ended: %v; %+v", l.isOver(), st)
 		}
 	})
 }
@@ -96,31 +83,36 @@ func TestWatchedIsForgotten(t *testing.T) {
 	}
 }
 
-// TestWatchKeepsItsPlace has another connection take the place of a hijacked one. That is
-// admitted already, so Watch tracks it in any case.
-func TestWatchKeepsItsPlace(t *testing.T) {
-	for name, again := range map[string]func(*Listener, *Conn) error{
-		"Watch": func(l *Listener, c *Conn) error {
-			return Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
-		},
-	} {
+// TestHijackedTakesAPlace: a Capacity counts a hijacked connection. It is evicted for a newcomer while
+// it waits for input, unless NoInterrupt forbids that.
+func TestHijackedTakesAPlace(t *testing.T) {
+	for name, noInterrupt := range map[string]bool{"may be evicted": false, "may not": true} {
 		synctest.Test(t, func(t *testing.T) {
-			l, c, w := accepted(t, unlimited())
-			defer l.Close()
+			limits := unlimited()
+			limits.Hijacked.NoInterrupt = noInterrupt
+			l, c, w := accepted(t, limits)
 			if err := l.Tracker().SetCapacity(idle.Capacity{MaxConns: 1}); err != nil {
 				t.Fatal(err)
 			}
 			c.Hijack()
-			l.ln.(wires).next <- newWire()
-			other, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
+			go c.Read(make([]byte, 1))
+			time.Sleep(time.Minute)
+			newcomer := newWire()
+			l.ln.(wires).next <- newcomer
+			go func() {
+				if nc, err := l.Accept(); err == nil {
+					nc.Read(make([]byte, 1))
+					nc.Close()
+				}
+			}()
+			time.Sleep(time.Second)
+			if w.isClosed() == noInterrupt || newcomer.isClosed() != noInterrupt {
+				t.Errorf("%s: it is closed: %v; the newcomer: %v", name, w.isClosed(), newcomer.isClosed())
 			}
-			defer other.Close()
-			if err := again(l, c); err != nil || w.isClosed() || l.Stats().Live != 2 {
-				t.Errorf("%s: %v; closed: %v; %d live", name, err, w.isClosed(), l.Stats().Live)
-			}
+			close(l.ln.(wires).next)
+			l.Close()
 			c.Close()
+			newcomer.Close()
 		})
 	}
 }
@@ -232,38 +224,6 @@ func TestEachEndOnce(t *testing.T) {
 	}
 }
 
-// TestDeadlinesInEachRequestKeepNothing: a handler that sets deadlines of its connection
-// looks like a hijack until the request has ended.
-func TestDeadlinesInEachRequestKeepNothing(t *testing.T) {
-	l, c, _ := accepted(t, unlimited())
-	defer l.Close()
-	defer c.Close()
-	request := func() {
-		c.HeaderRead()
-		c.SetDeadline(time.Now().Add(time.Minute))
-		c.Idle()
-	}
-	request()
-	if n := len(l.drain.hijacked); n != 0 {
-		t.Errorf("%d connections count as hijacked", n)
-	}
-	inUse := func() int {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
-	const requests = 20_000
-	before := inUse()
-	for range requests {
-		request()
-	}
-	if more := (inUse() - before) / requests; more > 20 {
-		t.Errorf("each request keeps %d bytes", more)
-	}
-}
-
 // TestFarewellHasASecond has an OnEnd that takes some time before it writes. Its client gets all that
 // there is room for.
 func TestFarewellHasASecond(t *testing.T) {
@@ -321,10 +281,9 @@ func TestFarewellHasASecond(t *testing.T) {
 	}
 }
 
-// TestWatchAfterTheDrain calls Watch during a Shutdown of two listeners, when the one whose
-// connection it is has none with limits left. The connection is closed all the same, after the
-// others, but not while its OnEnd is running.
-func TestWatchAfterTheDrain(t *testing.T) {
+// TestWatchDuringAShutdown gives a hijacked connection limits during a Shutdown of two listeners. The
+// Shutdown waits for it, but it isn't closed while its OnEnd is running.
+func TestWatchDuringAShutdown(t *testing.T) {
 	for name, limit := range map[string]time.Duration{"live": time.Hour, "ending": 4900 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -454,9 +413,8 @@ func TestShutdownIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestShutdownThatFails has a Shutdown fail, and then a hijacked connection tracked again. A later
-// Shutdown closes it only if its own drain hasn't met it: somebody cancels that, so the connection
-// stays open.
+// TestShutdownThatFails has a Shutdown fail, and Watch called again. Somebody cancels the drain of a
+// later Shutdown, so the connection stays open.
 func TestShutdownThatFails(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -482,7 +440,6 @@ func TestShutdownThatFails(t *testing.T) {
 				if err := Shutdown(test.ctx, "httpconn", test.d, all); err == nil {
 					t.Error("no error")
 				}
-				l.drain.remember(c) // as a Watch without limits does
 				watch(2 * time.Hour)
 				time.AfterFunc(time.Second, func() { l.tracker.Draining().Cancel() })
 				if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: time.Minute}, all); err != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -234,18 +233,6 @@ func (c *Client) Line(want string) {
 	if got, err := c.In.ReadString('\n'); got != want+"\n" || err != nil {
 		c.T.Fatalf("got %q and %v, want %q", got, err, want)
 	}
-}
-
-// Released waits until the garbage collector has closed the server's end of c, which its
-// server has forgotten.
-func (c *Client) Released() {
-	c.T.Helper()
-	Eventually(c.T, "the connection is collected", func() bool {
-		runtime.GC()
-		c.SetReadDeadline(time.Now().Add(20 * ms))
-		_, err := c.In.ReadByte()
-		return err == io.EOF
-	})
 }
 
 // Narrow limits the client's receive buffer to about n bytes.

@@ -97,15 +97,15 @@ var ofFarewells = []promise{
 		}
 	}},
 
-	// At MaxAge, OnDrain of a watched connection is called.
+	// At MaxAge, OnDrain of a watched connection is called. The age counts from the accept.
 	{"AskedToFinish", wraps, func(t *testing.T, u under) {
 		h, ended := watching(t, idle.Policy{MaxAge: limit, MaxAgeGrace: Patience}, func(c net.Conn) httplimits.Callbacks {
 			return httplimits.Callbacks{OnDrain: func() { io.WriteString(c, "enough\n") }}
 		}, readAll)
 		s := u.start(t, Off(), h)
+		begun := time.Now()
 		c := s.Dial()
-		begun := c.Send(Upgrade)
-		c.Line("ready")
+		c.upgrade()
 		c.Line("enough")
 		NotBefore(t, time.Now(), begun, limit)
 		c.Close()

@@ -108,24 +108,4 @@ var ofHijacking = []promise{
 			})
 		}
 	}},
-
-	// A hijacked connection that its handler forgets is collected and closed, as with the bare
-	// server, and doesn't keep the listener or its tracker alive.
-	{"ForgottenHijack", wraps, func(t *testing.T, u under) {
-		h, _ := hijack(func(hijacked) error { return nil })
-		s := u.start(t, All(Patience), h, keepHijacked)
-		var clients []*Client
-		for range 3 {
-			c := s.Dial()
-			c.upgrade()
-			clients = append(clients, c)
-		}
-		s.WantNone()
-		if st := s.Settled(); st.Released != 3 || st.Closed != 0 {
-			t.Errorf("%+v", st)
-		}
-		for _, c := range clients {
-			c.Released()
-		}
-	}},
 }

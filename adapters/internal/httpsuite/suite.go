@@ -84,7 +84,6 @@ type Config struct {
 	Idle     func() // the server calls it when a connection waits for another request
 
 	StreamBodies bool // handlers start before a large body is complete
-	KeepHijacked bool // a hijacked connection stays open when its handler returns
 }
 
 // A Request is a handler's view of a request and its response.
@@ -170,4 +169,3 @@ func (u under) start(t testing.TB, to Timeouts, h func(Request), options ...func
 }
 
 func streamBodies(c *Config) { c.StreamBodies = true }
-func keepHijacked(c *Config) { c.KeepHijacked = true }

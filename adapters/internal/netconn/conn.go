@@ -54,12 +54,6 @@ const (
 	kernelCounts             // the kernel reports what the peer has acknowledged, and that counts for the rate
 	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
 	newAccount               // see RestartWriteRate
-	retracked                // extra.track has replaced track; see Track
-
-	// Track has reported the wait of a read or write that may have been under
-	// way; see adoptWaits.
-	readAdopted
-	writeAdopted
 )
 
 // A large write or copy is made in steps, and its progress is reported after each. Within a step
@@ -98,7 +92,7 @@ func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error
 	if !c.received(n, count, err) {
 		n, err = c.discard(err)
 	}
-	c.unlock(&c.reading)
+	c.reading.Unlock()
 	return n, c.explain("read", err)
 }
 
@@ -108,9 +102,9 @@ func (c *Conn) beginRead() {
 	if m&readAhead != 0 {
 		return
 	}
-	c.trackedBy(m).AwaitRead()
+	c.track.AwaitRead()
 	if c.flags.Load()&readAhead != 0 { // ReadAhead ran after the first load
-		c.trackedBy(m).PauseRead()
+		c.track.PauseRead()
 	}
 }
 
@@ -118,15 +112,13 @@ func (c *Conn) beginRead() {
 // out before, so that the read must not return any bytes: see [idle.Conn.Deliver]. c.reading
 // must be held.
 func (c *Conn) received(n, count int, err error) (deliver bool) {
-	m := c.flags.Load()
-	track := c.trackedBy(m)
 	if n > 0 {
-		track.Received(count)
-	} else if m&readAhead == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.track.Received(count)
+	} else if c.flags.Load()&readAhead == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		return true // the wait goes on; see idle.Conn.AwaitRead
 	}
-	track.PauseRead()
-	return track.Deliver()
+	c.track.PauseRead()
+	return c.track.Deliver()
 }
 
 // discard continues a read after a timeout, whose last result was err. It discards input
@@ -147,11 +139,10 @@ func (c *Conn) discard(err error) (int, error) {
 //	awaitOver: store the channel, then load the flag
 //	setOver:   set the flag, then load the channel
 func (c *Conn) awaitOver() {
-	c.update(func(x *extra) bool {
+	c.update(func(x *extra) {
 		if x.over == nil {
 			x.over = make(chan struct{})
 		}
-		return true
 	})
 	if c.flags.Load()&over == 0 {
 		<-c.extra.Load().over
@@ -182,7 +173,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 			break
 		}
 	}
-	c.unlock(&c.writing)
+	c.writing.Unlock()
 	return written, c.explain("write", err)
 }
 
@@ -198,20 +189,19 @@ func (c *Conn) beginWrite(unless uint32) {
 // sent reports the result of a write. c.writing must be held.
 func (c *Conn) sent(n int, err error) {
 	m := c.flags.Load()
-	track := c.trackedBy(m)
 	switch {
 	case n <= 0 && errors.Is(err, os.ErrDeadlineExceeded):
 		return // the wait goes on
 	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
 	case m&kernelCounts != 0:
-		track.TouchOut()
+		c.track.TouchOut()
 	default:
-		track.Sent(n)
+		c.track.Sent(n)
 	}
 	if m&(waited|notifies) == waited|notifies {
-		c.endWait(track)
+		c.endWait()
 	}
-	track.PauseWrite()
+	c.track.PauseWrite()
 	if m&sampled != 0 {
 		c.queued.Store(0)
 		c.setFlag(sampled, false)
@@ -226,7 +216,7 @@ func (w *writer) WriteWaits(queued uint64, moved bool) {
 	c := (*Conn)(w)
 	m := c.flags.Load()
 	if moved && m&asking == 0 {
-		c.trackedBy(m).TouchOut()
+		c.track.TouchOut()
 	}
 	if queued > 0 {
 		c.queued.Store(uint32(queued))
@@ -252,11 +242,8 @@ func (c *Conn) setFlag(m uint32, on bool) {
 // Close closes the connection and ends its tracking. It returns nil if the
 // connection has already been closed because it had timed out.
 func (c *Conn) Close() error {
-	c.tracking().Stop()
+	c.track.Stop()
 	c.setOver()
-	if again := c.tracking(); again.Live() {
-		again.Stop() // a concurrent Init or Track has not seen the flag
-	}
 	err := c.closeInner()
 	if c.Timeout() != nil && errors.Is(err, net.ErrClosed) {
 		return nil
@@ -320,7 +307,7 @@ func (c *Conn) Enter(p *idle.Phase) {
 		panic("idlenet: Enter(nil); did Phase return an error?")
 	}
 	c.prepare(p.Policy())
-	c.trackedBy(c.flags.Load()).Enter(p)
+	c.track.Enter(p)
 }
 
 // ReadAhead says whether the server now reads only to notice input, or its end, as early as
@@ -329,29 +316,29 @@ func (c *Conn) Enter(p *idle.Phase) {
 func (c *Conn) ReadAhead(on bool) {
 	c.setFlag(readAhead, on)
 	if on {
-		c.trackedBy(c.flags.Load()).PauseRead()
+		c.track.PauseRead()
 	}
 }
 
 // Use records that the connection is used. It is for policies with ExplicitUse.
-func (c *Conn) Use() { c.trackedBy(c.flags.Load()).Use() }
+func (c *Conn) Use() { c.track.Use() }
 
 // Beat records a beat of the peer. It is for policies with a passive Heartbeat.
-func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
+func (c *Conn) Beat() { c.track.Beat() }
 
 // End ends the connection for a cause that the caller names, which [idle.TimeoutError] contains;
 // see [idle.Conn.End].
-func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
+func (c *Conn) End(cause string) { c.track.End(cause) }
 
 // TimedOut reports whether the connection has timed out. It may not be closed yet.
-func (c *Conn) TimedOut() bool { return c.tracking().TimedOut() }
+func (c *Conn) TimedOut() bool { return c.track.TimedOut() }
 
 // Idle returns how long ago the connection was last used; see [idle.Conn.Idle]. The result may be
 // up to two ticks too short. Bytes in the kernel's buffer don't count until they are read.
-func (c *Conn) Idle() time.Duration { return c.trackedBy(c.flags.Load()).Idle() }
+func (c *Conn) Idle() time.Duration { return c.track.Idle() }
 
 // Age returns how long the connection has been tracked; see [idle.Conn.Age].
-func (c *Conn) Age() time.Duration { return c.trackedBy(c.flags.Load()).Age() }
+func (c *Conn) Age() time.Duration { return c.track.Age() }
 
 // LocalAddr returns the local address.
 func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }

@@ -58,7 +58,7 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 // happens in between.
 func (c *Conn) sendFile(file io.Reader, limit int64, move copyFunc) (total int64, err error) {
 	c.writing.Lock()
-	defer c.unlock(&c.writing)
+	defer c.writing.Unlock()
 	for total < limit {
 		size := min(largeStep, limit-total)
 		n, err := c.writeFrom(&io.LimitedReader{R: file, N: size}, move)
@@ -74,7 +74,7 @@ func (c *Conn) sendFile(file io.Reader, limit int64, move copyFunc) (total int64
 func (c *Conn) asWrite(move copyFunc) copyFunc {
 	return func(r io.Reader) (int64, error) {
 		c.writing.Lock()
-		defer c.unlock(&c.writing)
+		defer c.writing.Unlock()
 		return c.writeFrom(r, move)
 	}
 }

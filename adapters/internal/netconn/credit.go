@@ -69,26 +69,25 @@ func (c *Conn) adoptRate(e *idle.SocketState) {
 // awaitWrite reports that a write waits, or may wait.
 func (c *Conn) awaitWrite() {
 	m := c.flags.Load()
-	track := c.trackedBy(m)
 	if m&(kernelCounts|waited) == kernelCounts || m&(kernelCounts|plainTCP|newAccount) == kernelCounts|plainTCP|newAccount {
 		c.credit.Take(kernel.Acked(c.inner))
 		c.flags.Or(waited) // only now, so that examine does not report the bytes that were just dropped
 	}
 	if m&newAccount != 0 {
 		c.flags.And(^uint32(newAccount))
-		track.RestartWrite()
+		c.track.RestartWrite()
 		return
 	}
-	track.AwaitWrite()
+	c.track.AwaitWrite()
 }
 
 // endWait reports the bytes that have been acknowledged while the write in progress
 // waited. c.writing must be held.
-func (c *Conn) endWait(track *idle.Conn) {
+func (c *Conn) endWait() {
 	n := c.credit.Take(kernel.Acked(c.inner))
 	c.flags.And(^uint32(waited))
 	if n > 0 && c.flags.Load()&asking == 0 { // OnTimeout's farewell does not count as activity
-		track.Sent(n)
+		c.track.Sent(n)
 	}
 }
 
@@ -108,7 +107,7 @@ func (c *Conn) AwaitAcked() bool {
 	if !c.writing.TryLock() {
 		return true
 	}
-	defer c.unlock(&c.writing)
+	defer c.writing.Unlock()
 	if r := c.Inspect(); r.Queued == 0 {
 		return false
 	}

@@ -70,7 +70,7 @@ func (s socket) await() (ready int, err error) {
 		return s.peek()
 	}
 	s.from.reading.Lock()
-	defer s.from.unlock(&s.from.reading)
+	defer s.from.reading.Unlock()
 	s.from.beginRead()
 	ready, err = s.peek()
 	result := err
@@ -90,7 +90,7 @@ func (s socket) await() (ready int, err error) {
 func (s socket) received(n int) {
 	if s.from != nil && n > 0 {
 		s.from.reading.Lock()
-		defer s.from.unlock(&s.from.reading)
+		defer s.from.reading.Unlock()
 		s.from.received(n, n, nil)
 	}
 }

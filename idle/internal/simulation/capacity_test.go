@@ -82,20 +82,20 @@ func (w *world) evictSome(pick uint64) {
 
 // attempt holds what has come of tracking l against the capacity, and returns an error that
 // it does not explain; w.mu is held, and l is in no slot yet.
-func (w *world) attempt(l *life, err error, known bool) error {
+func (w *world) attempt(l *life, err error) error {
 	n, now := &w.capacity, w.now()
 	live, free := w.live(), w.evictable(now-w.tick)
 	over := live + 1 - n.now.MaxConns
 	may := slices.DeleteFunc(w.someLives(), func(o *life) bool { return o.slot == l.slot || !o.mayBeEvicted() })
 	full := errors.Is(err, idle.ErrFull)
 	switch {
-	case full && (known || n.now.MaxConns == 0 || over <= 0):
-		w.errorf("at %v: refused: known %v, %d live, %+v", now, known, live, n)
+	case full && (n.now.MaxConns == 0 || over <= 0):
+		w.errorf("at %v: refused: %d live, %+v", now, live, n)
 	case full && over <= free && over <= 2 && !w.isBlocked():
 		w.errorf("at %v: refused, and %d of %d may be evicted: %+v", now, free, live, n)
-	case err == nil && !known && n.now.MaxConns > 0 && over > 16+n.now.MaxConns/100:
+	case err == nil && n.now.MaxConns > 0 && over > 16+n.now.MaxConns/100:
 		w.errorf("at %v: tracked, but there are %d: %+v", now, live, n)
-	case err == nil && !known && n.now.MaxConns > 0 && over > 0:
+	case err == nil && n.now.MaxConns > 0 && over > 0:
 		n.came, n.some, n.all = now, may, live+1
 	}
 	if full {
@@ -153,11 +153,11 @@ func (w *world) checkCapacity() {
 	if now > n.came+4*w.tick && len(n.some) > 0 {
 		// Those that might have been evicted for a newcomer are as they were, and none has left.
 		if !slices.ContainsFunc(n.some, func(l *life) bool { return !l.live() || !l.isEvictable(n.came) }) && w.live() >= n.all {
-			w.errorf("at %v: one has come at %v in the place of another, and none was evicted: %+v; adopted at %v", now, n.came, n, w.adoptedAt)
+			w.errorf("at %v: one has come at %v in the place of another, and none was evicted: %+v", now, n.came, n)
 		}
 		n.some = nil
 	}
-	if now <= n.lowered || w.adoptedAt >= n.since || n.came >= n.since {
+	if now <= n.lowered || n.came >= n.since {
 		return
 	}
 	for _, l := range w.someLives() { // one of the most idle ones

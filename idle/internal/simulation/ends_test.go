@@ -99,8 +99,8 @@ func (w *world) checkEnds() {
 		}
 		return
 	}
-	if lost := w.tracker.Stats().EndsLost; uint64(len(n.told))+lost != min(w.ended(), w.mostTold()) || lost > 0 {
-		w.errorf("%d ends are told and %d lost; %d have ended", len(n.told), lost, w.ended())
+	if lost := w.tracker.Stats().EndsLost; uint64(len(n.told))+lost != min(w.tracked, w.mostTold()) || lost > 0 {
+		w.errorf("%d ends are told and %d lost; %d have ended", len(n.told), lost, w.tracked)
 	}
 	for _, e := range n.told {
 		switch want := n.expected[e.Label]; {
@@ -114,9 +114,6 @@ func (w *world) checkEnds() {
 		}
 	}
 }
-
-// ended is how many have ended, when all is over.
-func (w *world) ended() uint64 { return w.tracked - w.released }
 
 // mostTold is how many ends may be told.
 func (w *world) mostTold() uint64 {
@@ -188,16 +185,16 @@ func (w *world) checkSeen() {
 			limits += w.timedOut[r]
 		}
 	}
-	if st.Lifetime.Count() != w.ended() || st.Lateness.Count() != limits {
+	if st.Lifetime.Count() != w.tracked || st.Lateness.Count() != limits {
 		w.errorf("Stats have counted %d lifetimes and %d times how late; %d have ended, %d by limits",
-			st.Lifetime.Count(), st.Lateness.Count(), w.ended(), limits)
+			st.Lifetime.Count(), st.Lateness.Count(), w.tracked, limits)
 	}
 	var age, late time.Duration
 	for _, e := range w.ends.told {
 		age, late = age+e.Age, late+e.Late.Truncate(time.Microsecond)
 	}
 	differs := func(h idle.Histogram, sum time.Duration) bool { return h.SumMicros != uint64(sum.Microseconds()) }
-	if uint64(len(w.ends.told)) == w.ended() && (differs(st.Lifetime, age) || differs(st.Lateness, late)) {
+	if uint64(len(w.ends.told)) == w.tracked && (differs(st.Lifetime, age) || differs(st.Lateness, late)) {
 		w.errorf("Stats have sums of %v and %v; it was told of %v and %v", st.Lifetime.SumMicros, st.Lateness.SumMicros, age, late)
 	}
 }

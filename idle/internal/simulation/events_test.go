@@ -215,12 +215,8 @@ func (w *world) begin(s *slot, pick uint64) {
 	l := w.newLife(s, pick)
 	s.conn = s.next()
 	l.conn = s.conn
-	track, known := s.home.track, false
-	if s.home.loop == nil && pick/256%16 == 0 {
-		track, known = w.tracker.Adopt, true
-	}
-	tracked := track(s.conn, l.owner, hooksOf(l.owner))
-	if err := w.attempt(l, tracked, known); err != nil && !w.mayBeClosed(s.home, err) {
+	tracked := s.home.track(s.conn, l.owner, hooksOf(l.owner))
+	if err := w.attempt(l, tracked); err != nil && !w.mayBeClosed(s.home, err) {
 		w.errorf("at %v: Track: %v", w.now(), err)
 	}
 	if tracked != nil {
@@ -229,10 +225,6 @@ func (w *world) begin(s *slot, pick uint64) {
 	}
 	s.life = l
 	w.tracked++
-	if known {
-		w.adopted++
-		w.adoptedAt = w.now()
-	}
 	if d := w.drain; d != nil && w.now() <= d.given {
 		d.came = append(d.came, l)
 	}
@@ -379,7 +371,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 			l.kernelIn = now
 		}
 	case closeIt:
-		w.end(s, pick)
+		w.end(s)
 	}
 }
 
@@ -400,22 +392,15 @@ func (w *world) trackAgain(s *slot, pick uint64) {
 	}
 }
 
-// end closes the connection in s, or releases it; w.mu is held.
-func (w *world) end(s *slot, pick uint64) {
+// end closes the connection in s; w.mu is held.
+func (w *world) end(s *slot) {
 	l := s.life
-	stop, stays := s.conn.Stop, pick%4 == 0
-	if stays {
-		stop = s.conn.Release
-	}
-	was := stop()
+	was := s.conn.Stop()
 	if was != l.live() {
 		w.errorf("at %v: Close = %v of %v", w.now(), was, l)
 	}
 	l.closed.Store(true)
-	switch {
-	case was && stays:
-		w.released++
-	case was:
+	if was {
 		w.gone++
 		l.hasEnded(0, "", 0)
 	}

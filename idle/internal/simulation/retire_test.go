@@ -25,7 +25,7 @@ func (w *world) retire() {
 			defer w.mu.Unlock()
 			switch {
 			case s.life != nil && (i >= 2*len(w.slots) || pick/32%2 == 0):
-				w.end(s, pick)
+				w.end(s)
 			case s.life == nil && i < 2*len(w.slots):
 				w.begin(s, pick/32)
 			}

@@ -270,9 +270,9 @@ func (w *world) balance() {
 		st.Refused != w.capacity.refused {
 		w.errorf("Stats say %d drained, %d shed for %d causes, %d refused; it was %v, %+v", st.Drained, st.Shed, causes, st.Refused, w.timedOut, w.capacity)
 	}
-	if st.Live != 0 || st.Tracked+st.Adopted != w.tracked || st.Adopted != w.adopted || st.Closed != w.gone || st.Released != w.released ||
-		w.tracked != st.Closed+st.Released+timedOut+st.Drained+st.Shed+st.Evicted {
-		w.errorf("Stats do not add up: %+v; tracked %d, of which %d adopted; gone %d, released %d, timed out %v", st, w.tracked, w.adopted, w.gone, w.released, w.timedOut)
+	if st.Live != 0 || st.Tracked != w.tracked || st.Closed != w.gone ||
+		w.tracked != st.Closed+timedOut+st.Drained+st.Shed+st.Evicted {
+		w.errorf("Stats do not add up: %+v; tracked %d, gone %d, timed out %v", st, w.tracked, w.gone, w.timedOut)
 	}
 	if st.Pings != w.pings || st.Extended != w.kept || st.Panics != w.panics {
 		w.errorf("Stats %+v; pinged %d, kept %d, %d panics", st, w.pings, w.kept, w.panics)

@@ -51,9 +51,6 @@ type world struct {
 	lives      int
 	tracked    uint64
 	gone       uint64
-	adopted    uint64 // of tracked
-	adoptedAt  time.Duration
-	released   uint64
 	pings      uint64
 	kept       uint64
 	panics     uint64
@@ -227,7 +224,7 @@ func newWorld(t *testing.T, seed int64, lie func(idle.Policy) idle.Policy) *worl
 		Budget: visitTakes,
 		Label:  w.label,
 	}
-	w.ending, w.adoptedAt = make(chan struct{}), -1
+	w.ending = make(chan struct{})
 	w.ends = simEnds{how: int(seed % waysToTell), expected: map[string]*simEnd{}, phases: map[string]map[idle.Reason]uint64{}}
 	if w.ends.how == byOnEnds {
 		opts.OnEnds = w.onEnds
