@@ -51,14 +51,13 @@
 //
 // Both servers write responses synchronously: a Write waits until the kernel has accepted the
 // bytes, except for a buffer of 4 kB per connection or stream. So bytes that wait for a client are
-// in the kernel's send buffer. WriteTimeout and WriteRate end clients that don't read. Visit of the
-// tracker finds out how many bytes wait for each client, with Unsent of [idle.Info], for example to
-// end those with most of them when memory runs short.
+// in the kernel's send buffer. WriteTimeout and WriteRate end clients that don't read. The buffer
+// itself can be bounded with SetWriteBuffer of net.TCPConn or the system's net.ipv4.tcp_wmem.
 //
-// A server of events or messages can set MaxUnsent, which ends a client that is behind by more
-// than so many bytes. It's not for downloads: every client that reads more slowly than the server
-// writes fills the buffer. There, bound the buffer itself, with SetWriteBuffer of net.TCPConn or the
-// system's net.ipv4.tcp_wmem.
+// For a bound in bytes, call Visit of the tracker. Unsent of [idle.Info] returns how many bytes wait
+// for a client, and its End ends it. An example of idlehttp ends the clients with most of them when
+// memory runs short. Every client that reads more slowly than the server writes fills its buffer, so
+// such a bound isn't for downloads.
 //
 // # Answers
 //
@@ -68,8 +67,8 @@
 // request's body never comes. Then the connection is closed. The answers have no body. OnTimeout is called first, on its own goroutine. It may
 // block, but shouldn't write to the connection, because the adapter sends the answer.
 //
-// The ForceAfter of a drain, End of [idle.Conn] and [idle.Info], and MaxUnsent cut a request without
-// an answer, because the handler may go on with it.
+// The ForceAfter of a drain, and End of [idle.Conn] and [idle.Info], cut a request without an
+// answer, because the handler may go on with it.
 //
 // A request that arrives just as KeepAliveTimeout, a drain or an eviction ends its
 // connection is either answered, or the server never sees it. In that case its client gets

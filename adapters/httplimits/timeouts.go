@@ -108,21 +108,6 @@ type Timeouts struct {
 	// BodyRate.
 	WriteRate idle.Rate
 
-	// MaxUnsent ends a connection when a write finds no room in the kernel's send buffer while
-	// more bytes than this are in it that the client has not acknowledged. It is off by default.
-	// It is for servers of messages, such as event streams and WebSockets, where a client that
-	// reads everything never has so much waiting. Leave it off where a response may be larger:
-	// the server writes faster than most clients read, so healthy downloads fill the buffer too.
-	//
-	// The error has [idle.ReasonShed] and the cause "max_unsent", by which Stats.Causes counts. A
-	// response that was cut ends with a reset. MaxUnsent needs Linux (not on 386 or s390x), where
-	// a write tells that it waits, and sockets that no library has wrapped, such as one for the
-	// PROXY protocol. sendfile doesn't, so with MaxUnsent files are copied instead.
-	//
-	// HTTP/2: it ends the connection with all its streams. Usually flow control stops the server
-	// before the buffer is full; then only WriteTimeout applies.
-	MaxUnsent int
-
 	// KeepAliveTimeout limits how long a connection waits for its next request.
 	// The default is 75 s, as in nginx. It must be longer than a load
 	// balancer keeps idle connections, or clients get 502s: AWS ALB and nginx 60 s, but Traefik,

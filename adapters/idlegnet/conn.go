@@ -91,7 +91,7 @@ func (s *conn) expire(err *idle.TimeoutError) {
 		return
 	}
 	s.loop.expired, s.loop.timeout = s, err
-	if err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
+	if err.Cause == causeUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
 		s.c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
 	}
 	s.loop.close(s.c)

@@ -26,11 +26,14 @@ type backlog struct {
 // have stopped. It's for sockets for which the kernel doesn't report when output last moved.
 const maxStillProbes = 8
 
+// causeUnsent is the cause of an end because gnet holds back more bytes than MaxUnsent.
+const causeUnsent = "max_unsent"
+
 // checkBacklog records that gnet holds n bytes back, and ends the connection if that
 // is more than MaxUnsent.
 func (s *conn) checkBacklog(n int) {
 	if most := s.loop.run.most; most > 0 && n > most {
-		s.track.End(kernel.CauseUnsent)
+		s.track.End(causeUnsent)
 	}
 	s.updateBacklog(n)
 }

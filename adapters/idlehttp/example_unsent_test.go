@@ -41,23 +41,6 @@ func subscribe(address string) net.Conn {
 	return client
 }
 
-// A client of an event stream stops reading. MaxUnsent ends it as soon as 64 kB wait for it, and
-// not after WriteTimeout.
-func ExampleTimeouts_maxUnsent() {
-	ended := make(chan error, 1)
-	server := &http.Server{Handler: sendEvents(ended)}
-	ln := listen()
-	defer server.Close()
-	go idlehttp.Serve(server, ln, idlehttp.Timeouts{MaxUnsent: 64 << 10})
-
-	defer subscribe(ln.Addr().String()).Close()
-	var timeout *idle.TimeoutError
-	if errors.As(<-ended, &timeout) {
-		fmt.Println(timeout.Cause)
-	}
-	// Output: max_unsent
-}
-
 // When memory runs short, a server ends the clients for which most bytes wait.
 func Example_mostUnsent() {
 	ended := make(chan error, 1)

@@ -162,7 +162,5 @@ func newSetup(opts *Options) *setup {
 	if o.OnDrain != nil {
 		h.OnDrain = func(owner any) { o.OnDrain(owner.(*Conn)) }
 	}
-	s := &setup{*netconn.NewSetup(h, connIn), o}
-	s.MaxUnsent = func() int { return o.MaxUnsent }
-	return s
+	return &setup{*netconn.NewSetup(h, connIn), o}
 }

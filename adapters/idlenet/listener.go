@@ -32,26 +32,14 @@ type Options struct {
 	// Drain, End or an eviction. The connection is closed when OnEnd
 	// has returned, but at most a second after it began, so OnEnd may wait for the
 	// server. It may change err, which is the error that reads and writes fail with. It may write
-	// a last message, which no other timeout ends. After WriteTimeout, MinWriteRate and
-	// MaxUnsent that fails at once.
+	// a last message, which no other timeout ends. After WriteTimeout and MinWriteRate that fails
+	// at once.
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
 	// OnDrain asks the peer to finish. It is called when a connection has its turn
 	// in a Drain, even if the connection is busy. It is also called when
 	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c *Conn)
-
-	// MaxUnsent ends a connection when a Write finds no room in the kernel's send buffer, and
-	// more than this many bytes in the buffer, sent or not, aren't acknowledged by the peer. 0
-	// disables it. A short pause of the peer is enough to reach it. So choose a value that a
-	// healthy peer never reaches, and that is less than the send buffer, which on Linux grows to
-	// 4 MB by default (net.ipv4.tcp_wmem). The error has [idle.ReasonShed] and the cause
-	// "max_unsent", which Stats.Causes counts. MaxUnsent works on TCP and Unix sockets on Linux,
-	// except on 386 and s390x. It has no effect on a connection that another library has wrapped
-	// before, such as one for the PROXY protocol. A Write that doesn't wait costs nothing.
-	// sendfile and splice don't report when they wait, so with MaxUnsent, ReadFrom (which io.Copy uses) copies with Write
-	// instead.
-	MaxUnsent int
 
 	// Idle has the tick and other settings for the tracker that [Wrap] makes.
 	Idle idle.Options
@@ -99,7 +87,7 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 		return nil, errors.New("idlenet: the listener is one of crypto/tls, so timeouts would not see the socket and its bytes; wrap the listener below it, and put TLS on top: tls.NewListener(l, config)")
 	}
 	l := &Listener{Listener: ln, setup: newSetup(opts)}
-	err := cmp.Or(l.setup.Hooks.Check(p), l.setup.opts.checkUnsent())
+	err := l.setup.Hooks.Check(p)
 	switch {
 	case err != nil:
 	case l.setup.opts.Tracker != nil:
@@ -221,7 +209,7 @@ func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	if s.opts.Tracker != nil {
 		return nil, errors.New("idlenet: Options.Tracker is set, but WrapConn takes the tracker as an argument; leave it nil")
 	}
-	if err := cmp.Or(s.opts.checkIdle(), s.opts.checkUnsent()); err != nil {
+	if err := s.opts.checkIdle(); err != nil {
 		return nil, err
 	}
 	c := new(Conn)
@@ -229,13 +217,6 @@ func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-func (o *Options) checkUnsent() error {
-	if o.MaxUnsent < 0 {
-		return fmt.Errorf("idlenet: Options.MaxUnsent is %d; use 0 to disable it", o.MaxUnsent)
-	}
-	return nil
 }
 
 // checkIdle returns an error if o.Idle is set. It uses reflection because

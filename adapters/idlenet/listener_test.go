@@ -183,7 +183,6 @@ func TestWrapRefuses(t *testing.T) {
 			{"idle: the tracker is closed", inner, minute, &Options{Tracker: closed}},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, nil},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, &Options{Tracker: shared}},
-			{"idlenet: Options.MaxUnsent is -1", inner, minute, &Options{MaxUnsent: -1}},
 			{"Options.Tick is 1ns", inner, minute, &Options{Idle: idle.Options{Tick: 1}}},
 			{"(every 1m0s), but there is no Ping to call", inner, pinging, nil},
 			{"(every 1m0s), but there is no Ping to call", inner, pinging, &Options{Tracker: shared}},

@@ -185,12 +185,6 @@ func buildPolicies(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingO
 			return all, nil, err
 		}
 	}
-	switch n := &t.MaxUnsent; {
-	case *n == httplimits.Off:
-		*n = 0
-	case *n < 0:
-		return all, nil, fmt.Errorf("MaxUnsent is %d; use 0 or Off to disable it", *n)
-	}
 	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
 		return all, nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)
 	}

@@ -113,7 +113,6 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		e.Unread = e.Unread || about == idle.ReasonPhase && owner.(*Conn).isParsing()
 		return e
 	}
-	l.setup.MaxUnsent = func() int { return l.now.Load().timeouts.MaxUnsent }
 	if l.tracker, err = newTracker(l.options); err != nil {
 		return nil, err
 	}

@@ -86,40 +86,6 @@ var ofResponses = []promise{
 		}
 	}},
 
-	// A client that leaves more than MaxUnsent unread is ended long before WriteTimeout. When
-	// MaxUnsent is removed, such a client is served.
-	{"MaxUnsent", reportsWaits, func(t *testing.T, u under) {
-		name := largeFile(t)
-		for kind, h := range map[string]func(Request){
-			"written": func(r Request) { r.Write(Large) },
-			"file":    func(r Request) { r.File(name) },
-		} {
-			t.Run(kind, func(t *testing.T) {
-				t.Parallel()
-				to := Only(Patience)
-				to.MaxUnsent = 8 << 10
-				s := u.start(t, to, h)
-				c := s.Dial()
-				c.Narrow(16 << 10)
-				c.Send(Get("/large"))
-				Eventually(t, "it is ended", func() bool { return s.Stats().Causes["max_unsent"] == 1 })
-				c.wantReset()
-				if st := s.Settled(); st.Shed != 1 {
-					t.Errorf("%+v", st)
-				}
-				to.MaxUnsent = 0
-				if err := s.SetTimeouts(to); err != nil {
-					t.Fatal(err)
-				}
-				c = s.Dial()
-				c.Narrow(512 << 10)
-				if got := c.Get("/large"); len(got) != len(Large) {
-					t.Errorf("got %d bytes without the limit", len(got))
-				}
-			})
-		}
-	}},
-
 	// Bytes that a client has read of one response don't pay for its time in the next one.
 	{"ResponseBeforeBuysNoTime", seesOutput, func(t *testing.T, u under) {
 		var taken Gate

@@ -96,9 +96,8 @@ var ofServe = []promise{
 	{"RefusedTimeouts", plain, func(t *testing.T, u under) {
 		beat := idle.Heartbeat{Interval: time.Second, Timeout: time.Second}
 		for says, to := range map[string]Timeouts{
-			"HeaderTimeout is 5ns":          {HeaderTimeout: 5}, // somebody forgot the unit
-			"Hijacked.Heartbeat is active":  {Hijacked: idle.Policy{Heartbeat: beat}},
-			"MaxUnsent is -5; use 0 or Off": {MaxUnsent: -5},
+			"HeaderTimeout is 5ns":         {HeaderTimeout: 5}, // somebody forgot the unit
+			"Hijacked.Heartbeat is active": {Hijacked: idle.Policy{Heartbeat: beat}},
 		} {
 			ln := Listen(t)
 			setup, err := u.Prepare(Config{Listener: ln, Timeouts: to, Handler: echo, Log: io.Discard})

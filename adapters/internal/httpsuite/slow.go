@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -141,11 +140,6 @@ func ofSlowClients() (all []promise) {
 
 // seesOutput is for tests that need to know whether a client reads.
 func seesOutput(f Flavour) bool { return usual(f) && kernel.SeesOutput }
-
-// reportsWaits is for tests that need to know when a write has to wait.
-func reportsWaits(f Flavour) bool {
-	return usual(f) && runtime.GOOS == "linux" && runtime.GOARCH != "386" && runtime.GOARCH != "s390x"
-}
 
 // test runs the clients. OnTimeout keeps each connection open keeps times. If shutsDown is set,
 // the server is shut down meanwhile.

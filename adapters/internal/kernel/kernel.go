@@ -41,9 +41,6 @@ const stalledAfter = 5 * time.Second
 // peer talks all the time.
 func (r Report) Sending() bool { return r.NotSent > 0 && 0 < r.Out && r.Out < stalledAfter }
 
-// CauseUnsent is the cause of an end because more bytes than MaxUnsent wait for the peer.
-const CauseUnsent = "max_unsent"
-
 // A Waiter is notified when a write starts to wait for the peer.
 type Waiter interface {
 	// WriteWaits is called each time a write finds no room in the send buffer. moved reports

@@ -223,9 +223,6 @@ func (w *writer) WriteWaits(queued uint64, moved bool) {
 		c.setFlag(sampled, true)
 	}
 	c.awaitWrite()
-	if most := c.setup.maxUnsent(); most > 0 && c.Inspect().Queued > uint64(most) {
-		c.End(kernel.CauseUnsent)
-	}
 }
 
 // setFlag sets or clears a flag. It stores only if the flag changes, which is

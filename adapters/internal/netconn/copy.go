@@ -14,8 +14,7 @@ import (
 type copyFunc func(io.Reader) (int64, error)
 
 // ReadFrom copies from r until EOF. It uses sendfile for a regular file, and splice for a TCP or
-// Unix connection, wrapped or not, where *net.TCPConn would. But neither reports when it waits,
-// so with MaxUnsent it uses Write.
+// Unix connection, wrapped or not, where *net.TCPConn would.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	limited, isLimited := r.(*io.LimitedReader)
 	src, limit := r, int64(math.MaxInt64)
@@ -25,8 +24,6 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	inner, isTCP := c.bare().(*net.TCPConn)
 	socket, isSocket := socketOf(src, c.setup.connIn(src))
 	switch {
-	case c.setup.maxUnsent() > 0 && c.flags.Load()&notifies != 0:
-		return io.Copy(struct{ io.Writer }{c}, r)
 	case isTCP && isRegular(src):
 		n, err = c.sendFile(src, limit, inner.ReadFrom)
 	case isTCP && isSocket:

@@ -12,17 +12,6 @@ import (
 type Setup struct {
 	Hooks idle.Hooks
 	in    func(any) *Conn
-
-	// MaxUnsent returns n to end a connection when a write has to wait while more than n bytes
-	// are in the kernel's send queue. No connection is ended if n is 0 or MaxUnsent is nil.
-	MaxUnsent func() int
-}
-
-func (s *Setup) maxUnsent() int {
-	if s.MaxUnsent == nil {
-		return 0
-	}
-	return s.MaxUnsent()
 }
 
 // NewSetup returns a Setup for the callbacks Ping, OnTimeout, OnEnd and OnDrain, any of which may
@@ -92,7 +81,7 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 // isWriteTimeout reports whether err means that the peer doesn't read. err is nil if the tracker
 // was closed after the end was decided, but before OnEnd or Expire was called.
 func isWriteTimeout(err *idle.TimeoutError) bool {
-	return err != nil && (err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate)
+	return err != nil && (err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate)
 }
 
 // onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, bytes written do not count
