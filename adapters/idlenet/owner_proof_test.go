@@ -16,10 +16,29 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Who takes nothing is reset, as the kernel would keep for minutes what waits to
-// be taken. Who merely sends nothing gets an end in good order.
+// Wrappers of other libraries, which show the socket inside by one method or the other.
+type (
+	netConned struct{ net.Conn }
+	rawed     struct{ net.Conn }
+)
+
+func (w netConned) NetConn() net.Conn { return w.Conn }
+func (w rawed) Raw() net.Conn         { return w.Conn }
+
+// A peer that doesn't read is reset, also behind a wrapper, because the kernel would keep its bytes
+// for minutes. One that merely sends nothing gets an end in good order.
 func TestWhoTakesNothingIsReset(t *testing.T) {
 	t.Parallel()
+	for name, wrap := range map[string]func(net.Conn) net.Conn{
+		"socket":  func(nc net.Conn) net.Conn { return nc },
+		"NetConn": func(nc net.Conn) net.Conn { return netConned{nc} },
+		"Raw":     func(nc net.Conn) net.Conn { return rawed{nc} },
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); testReset(t, wrap) })
+	}
+}
+
+func testReset(t *testing.T, wrap func(net.Conn) net.Conn) {
 	const limit = 300 * time.Millisecond
 	for _, closes := range []bool{true, false} { // or the tracker does
 		tracker := newTracker(t, idle.Policy{WriteTimeout: limit, ReadTimeout: limit})
@@ -30,11 +49,20 @@ func TestWhoTakesNothingIsReset(t *testing.T) {
 				eventually(t, "it is closed", func() bool { return errors.Is(c.NetConn().SetDeadline(time.Time{}), net.ErrClosed) })
 			}
 		}
-		server, client := connect(t, tracker, nil)
+		connect := func() (server *Conn, client *net.TCPConn) {
+			bare, client := tcpPair(t)
+			server, err := wrapConn(wrap(bare), tracker, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { server.Close() })
+			return server, client
+		}
+		server, client := connect()
 		err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
 		wantTimeout(t, err, idle.ReasonWrite)
 		ends(server)
-		silent, sender := connect(t, tracker, nil)
+		silent, sender := connect()
 		err, _ = await(t, func() error { return read1(silent) })
 		wantTimeout(t, err, idle.ReasonRead)
 		ends(silent)

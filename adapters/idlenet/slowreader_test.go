@@ -391,7 +391,7 @@ func TestSlowButSteadyReaderOfPipeIsNeverCut(t *testing.T) {
 }
 
 func slowlyDrained(t *testing.T, bare, client net.Conn, p idle.Policy) {
-	limit := max(p.WriteTimeout, p.IdleTimeout)
+	limit := max(p.WriteTimeout, p.IdleTimeout, p.MinWriteRate.Grace)
 	server, err := wrapConn(bare, newTracker(t, p), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -442,14 +442,17 @@ func TestSetPolicySwitchesMinWriteRateOn(t *testing.T) {
 					go func() { result <- write() }()
 					time.Sleep(200 * time.Millisecond)
 				}
-				if err := tracker.SetPolicy(idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 2000, Grace: 3 * time.Second}}); err != nil {
+				if err := tracker.SetPolicy(idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 2000, Grace: 5 * time.Second}}); err != nil {
 					t.Fatal(err)
 				}
 				if !waits {
 					go func() { result <- write() }()
 				}
 				b := make([]byte, 10<<10)
-				for i := range 16 { // 20 kB/s, so a step of 128 kB takes more than the Grace
+				// 20 kB/s, so a step of 128 kB takes more than the Grace. On loopback, whose packets are
+				// large, the peer's kernel acknowledges only half a buffer at a time, and the server's
+				// learns of that by probes that are ever rarer, so a quiet time of 3 s is possible.
+				for i := range 16 {
 					if _, err := io.ReadFull(client, b); err != nil {
 						t.Fatalf("read %d: %v", i, err)
 					}

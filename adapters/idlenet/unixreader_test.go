@@ -28,6 +28,33 @@ func TestSlowButSteadyReaderOfUnixSocketIsNotIdle(t *testing.T) {
 	slowlyDrained(t, bare, client, idle.Policy{IdleTimeout: limit})
 }
 
+// Nor is it cut for its rate, though the kernel takes nothing before most of the queue has been read.
+func TestSlowButSteadyReaderOfUnixSocketKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	slowlyDrained(t, bare, client, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: 2 * time.Second}})
+}
+
+// One that reads at an eighth of the rate is cut.
+func TestReaderOfUnixSocketThatIsTooSlowIsCut(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	rate := idle.Rate{BytesPerSecond: 64 << 10, Grace: 500 * time.Millisecond}
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	server, err := wrapConn(bare, newTracker(t, idle.Policy{MinWriteRate: rate}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	d := startDrain(client, 1<<10, 125*time.Millisecond) // 8 KiB/s
+	defer d.end()
+	begun := time.Now()
+	err, at := await(t, func() error { return writeHuge(server) })
+	wantTimeout(t, err, idle.ReasonMinWriteRate)
+	notBefore(t, at, begun, rate.Grace)
+}
+
 func TestReaderOfUnixSocketThatStopsIsCutByWriteTimeout(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond

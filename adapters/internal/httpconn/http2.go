@@ -126,7 +126,7 @@ func (h framesHost) LimitsStreams() bool {
 }
 
 // Unread implements http2conn.Host.
-func (h framesHost) Unread() bool { return h.c.Inspect().Unread }
+func (h framesHost) Unread() bool { return h.c.Inspect().Unread > 0 }
 
 // Reset implements http2conn.Host.
 func (h framesHost) Reset(err *idle.TimeoutError, streams int) {

@@ -18,7 +18,7 @@ const patience = time.Second
 // a descriptor.
 func (l *Listener) refuse(nc net.Conn) {
 	defer nc.Close()
-	if _, isSocket := nc.(syscall.Conn); !isSocket || !kernel.InspectConn(nc).Unread {
+	if _, isSocket := nc.(syscall.Conn); !isSocket || kernel.InspectConn(nc).Unread == 0 {
 		return
 	}
 	const mostHeader = 4096

@@ -20,6 +20,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // waiterFunc is a Waiter that is a function.
-type waiterFunc func(queued uint64, moved bool)
+type waiterFunc func(n int)
 
-func (f waiterFunc) WriteWaits(queued uint64, moved bool) { f(queued, moved) }
+func (f waiterFunc) WriteWaits(n int) { f(n) }

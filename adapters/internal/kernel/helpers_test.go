@@ -26,7 +26,7 @@ func connect(t *testing.T, network, address string) (server, client net.Conn) {
 // nobody is a Waiter that does not care.
 type nobody struct{}
 
-func (nobody) WriteWaits(uint64, bool) {}
+func (nobody) WriteWaits(int) {}
 
 func streamOf(nc net.Conn) net.Conn {
 	made, _ := Stream(nc, nobody{})

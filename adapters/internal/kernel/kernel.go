@@ -13,7 +13,7 @@ import (
 // Report is what the kernel knows about a connection. A field that is zero is
 // unknown. A value that may be zero has a field beside it that says whether it is known.
 type Report struct {
-	Unread      bool          // input is waiting to be read
+	Unread      int           // how many bytes are waiting to be read, or 1 if the system only reports that there are some
 	In, Out     time.Duration // time since bytes arrived, and since output moved; see Inspect
 	QueuedKnown bool          // Queued is known
 	Queued      uint64        // bytes written by the application that the peer has not acknowledged
@@ -26,7 +26,7 @@ type Report struct {
 // the caller, who knows what has been reported before.
 func (r Report) Evidence() idle.SocketState {
 	return idle.SocketState{
-		In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0, Sending: r.Sending(),
+		In: r.In, Out: r.Out, Unread: r.Unread > 0, OutEmpty: r.QueuedKnown && r.Queued == 0, Sending: r.Sending(),
 	}
 }
 
@@ -43,12 +43,10 @@ func (r Report) Sending() bool { return r.NotSent > 0 && 0 < r.Out && r.Out < st
 
 // A Waiter is notified when a write starts to wait for the peer.
 type Waiter interface {
-	// WriteWaits is called each time a write finds no room in the send buffer. moved reports
-	// whether the write has moved any bytes since it began or since the previous call. queued is
-	// the number of bytes in the send buffer if the kernel reports that but not since when they
-	// have been waiting (Unix sockets), and 0 otherwise. It is called on the writing goroutine
-	// and must not block.
-	WriteWaits(queued uint64, moved bool)
+	// WriteWaits is called each time a write finds no room in the send buffer. n is how many bytes
+	// the write has put there since it began or since the previous call. WriteWaits is called on
+	// the writing goroutine, and must not block.
+	WriteWaits(n int)
 }
 
 // A Simulated connection isn't the kernel's, but answers as a kernel would. It's for tests with a
@@ -108,17 +106,27 @@ func control(nc net.Conn, f func(fd uintptr)) {
 	}
 }
 
-// SocketUnder returns the socket that nc is or wraps, or nil if none can be found. It
-// looks through wrappers that have a NetConn method.
+// SocketUnder returns the socket that nc is or wraps, or nil if none can be found.
 func SocketUnder(nc net.Conn) syscall.Conn {
+	socket, _ := Under[syscall.Conn](nc)
+	return socket
+}
+
+// Under returns nc, or the first connection inside it, if it is a T. It looks through wrappers that
+// have a NetConn method, as *tls.Conn has, or a Raw method, as those of github.com/pires/go-proxyproto
+// have.
+func Under[T any](nc net.Conn) (found T, ok bool) {
 	for {
-		if sc, ok := nc.(syscall.Conn); ok {
-			return sc
+		if found, ok = nc.(T); ok {
+			return found, true
 		}
-		wrapper, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nil
+		switch c := nc.(type) {
+		case interface{ NetConn() net.Conn }:
+			nc = c.NetConn()
+		case interface{ Raw() net.Conn }:
+			nc = c.Raw()
+		default:
+			return found, false
 		}
-		nc = wrapper.NetConn()
 	}
 }

@@ -15,7 +15,9 @@ const SeesOutput = false
 func Inspect(fd uintptr) (r Report) {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	r.Unread = err == nil && n > 0
+	if err == nil {
+		r.Unread = n
+	}
 	return r
 }
 

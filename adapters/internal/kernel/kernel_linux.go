@@ -17,7 +17,7 @@ const SeesOutput = true
 // See lastOutput for what counts as output that moves.
 func Inspect(fd uintptr) (r Report) {
 	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
-		r.Unread = n > 0
+		r.Unread = n
 	}
 	if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
 		r.Queued, r.QueuedKnown = uint64(n), true

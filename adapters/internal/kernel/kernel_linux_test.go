@@ -91,8 +91,8 @@ func TestPartialInfo(t *testing.T) {
 		"none":   {unix.TCPInfo{}, Report{}},
 	} {
 		const queued = 1
-		r := Report{Unread: true, Queued: queued, QueuedKnown: true}
-		c.want.Unread, c.want.Queued, c.want.QueuedKnown = true, queued, true
+		r := Report{Unread: 5, Queued: queued, QueuedKnown: true}
+		c.want.Unread, c.want.Queued, c.want.QueuedKnown = 5, queued, true
 		if r.addTCP(&c.info); r != c.want {
 			t.Errorf("%s: it knows %+v, want %+v", name, r, c.want)
 		}

@@ -18,7 +18,9 @@ func Inspect(fd uintptr) (r Report) {
 	var unread, size uint32
 	err := windows.WSAIoctl(windows.Handle(fd), fionread, nil, 0,
 		(*byte)(unsafe.Pointer(&unread)), uint32(unsafe.Sizeof(unread)), &size, nil, 0)
-	r.Unread = err == nil && unread > 0
+	if err == nil {
+		r.Unread = int(unread)
+	}
 	return r
 }
 

@@ -13,7 +13,7 @@ import (
 
 // queue is a Unix stream socket that notifies a Waiter when a write starts to wait. For such a
 // socket the kernel reports how many bytes are queued, but not since when. To find out whether
-// the peer is reading, the number has to be read when the wait begins and again later.
+// the peer is reading, the owner has to ask when the wait begins and again later.
 type queue struct {
 	*net.UnixConn
 	waiter Waiter
@@ -41,15 +41,13 @@ func (q *queue) Write(b []byte) (n int, err error) {
 	}
 	var cause error
 	err = raw.Write(func(fd uintptr) (done bool) {
-		for moved := false; n < len(b); {
+		for begun := n; n < len(b); {
 			took, err := unix.Write(int(fd), b[n:])
 			switch {
 			case took > 0:
-				n, moved = n+took, true
+				n += took
 			case err == unix.EAGAIN:
-				if queued, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
-					q.waiter.WriteWaits(uint64(queued), moved)
-				}
+				q.waiter.WriteWaits(n - begun)
 				return false
 			case err == unix.EINTR:
 			case err != nil:

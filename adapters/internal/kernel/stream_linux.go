@@ -94,7 +94,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	}
 	var errno syscall.Errno
 	err = raw.Write(func(fd uintptr) (done bool) {
-		for moved := false; n < len(b); {
+		for begun := n; n < len(b); {
 			rest := b[n:]
 			raceSending()
 			var took uintptr
@@ -103,12 +103,12 @@ func (s *stream) Write(b []byte) (n int, err error) {
 			switch errno {
 			case 0:
 				raceSent(rest, took)
-				n, moved = n+int(took), true
+				n += int(took)
 				if took == 0 {
 					return true // without a reason
 				}
 			case syscall.EAGAIN:
-				s.waiter.WriteWaits(0, moved)
+				s.waiter.WriteWaits(n - begun)
 				return false
 			case syscall.EINTR:
 			default:

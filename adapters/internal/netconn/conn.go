@@ -3,14 +3,10 @@ package netconn
 import (
 	"errors"
 	"io"
-	"math"
 	"net"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -25,55 +21,31 @@ type Conn struct {
 	inner net.Conn // a named field, as promoted methods would bypass track
 	flags atomic.Uint32
 
-	// Each mutex admits one goroutine at a time to a direction. So reports on a direction do not
+	// Each lock admits one goroutine at a time to a direction. So reports on a direction do not
 	// overlap. It makes no goroutine wait longer, because package net has such locks too.
-	reading, writing sync.Mutex
+	reading, writing lock
+
+	total            uint32        // how many bytes have been written, modulo 2³²; guarded by writing
+	written, drained atomic.Uint32 // total, and how much of it had left the kernel; see write.go
+	userDeadlines    deadlines     // which deadlines the user has set
 
 	track idle.Conn
 	setup *Setup
-
-	extra         atomic.Pointer[extra] // nil for most connections
-	queued        atomic.Uint32         // the kernel's send queue at the last check; see movedSince
-	userDeadlines deadlines             // which deadlines the user has set
-	credit        kernel.Credit         // valid if kernelCounts is set
+	extra atomic.Pointer[extra] // nil for most connections
 }
 
 // Flags for uncommon states. They share one word, so that the common case is a
 // single load.
 const (
-	asking       = 1 << iota // OnTimeout is running for IdleTimeout
-	over                     // reads fail: Expire, Close or LetWrite has been called
-	closed                   // the inner connection is closed, or being closed
-	readAhead                // see ReadAhead
-	crediting                // a policy has had a minimum write rate; see prepare
-	smallSteps               // large writes are made in small steps
-	messages                 // each write is a message, which must not be divided
-	notifies                 // inner reports when a write has to wait
-	plainTCP                 // inner is a *net.TCPConn, which doesn't report that
-	sampled                  // queued is set, and no write has moved anything since
-	kernelCounts             // the kernel reports what the peer has acknowledged, and that counts for the rate
-	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
-	newAccount               // see RestartWriteRate
+	asking     = 1 << iota // OnTimeout is running for IdleTimeout
+	over                   // reads fail: Expire, Close or LetWrite has been called
+	closed                 // the inner connection is closed, or being closed
+	readAhead              // see ReadAhead
+	notifies               // inner reports when a write has to wait
+	counts                 // the kernel reports how many bytes are queued
+	sampled                // drained is valid
+	newAccount             // see RestartWriteRate
 )
-
-// A large write or copy is made in steps, and its progress is reported after each. Within a step
-// only the kernel sees progress. If the kernel doesn't report it, steps must be small enough for
-// a slow reader to read one in time.
-const (
-	largeStep = 128 << 10
-	smallStep = 16 << 10
-)
-
-// step returns how many bytes are written at once.
-func (c *Conn) step() int {
-	switch m := c.flags.Load(); {
-	case m&messages != 0:
-		return math.MaxInt
-	case m&smallSteps != 0:
-		return smallStep
-	}
-	return largeStep
-}
 
 // Read reads from the connection as described for net.Conn.
 func (c *Conn) Read(b []byte) (n int, err error) { return c.ReadPayload(b, nil) }
@@ -82,7 +54,7 @@ func (c *Conn) Read(b []byte) (n int, err error) { return c.ReadPayload(b, nil) 
 // many of the bytes that have arrived count for MinReadRate; if it is nil, all do. Calls do
 // not overlap.
 func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error) {
-	c.reading.Lock()
+	c.lock(&c.reading)
 	c.beginRead()
 	n, err = c.inner.Read(b)
 	count := n
@@ -92,7 +64,7 @@ func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error
 	if !c.received(n, count, err) {
 		n, err = c.discard(err)
 	}
-	c.reading.Unlock()
+	c.unlock(&c.reading)
 	return n, c.explain("read", err)
 }
 
@@ -114,7 +86,7 @@ func (c *Conn) beginRead() {
 func (c *Conn) received(n, count int, err error) (deliver bool) {
 	if n > 0 {
 		c.track.Received(count)
-	} else if c.flags.Load()&readAhead == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+	} else if c.flags.Load()&readAhead == 0 && isDeadline(err) {
 		return true // the wait goes on; see idle.Conn.AwaitRead
 	}
 	c.track.PauseRead()
@@ -158,71 +130,6 @@ func (c *Conn) setOver() bool {
 		close(x.over)
 	}
 	return true
-}
-
-// Write writes to the connection as described for net.Conn.
-func (c *Conn) Write(b []byte) (written int, err error) {
-	c.writing.Lock()
-	for {
-		c.beginWrite(notifies)
-		var n int
-		n, err = c.inner.Write(b[written : written+min(c.step(), len(b)-written)])
-		c.sent(n, err)
-		written += n
-		if err != nil || written >= len(b) {
-			break
-		}
-	}
-	c.writing.Unlock()
-	return written, c.explain("write", err)
-}
-
-// beginWrite reports that a write begins, unless c has the flag unless: then the beginning of its
-// wait will be reported. c.writing must be held.
-func (c *Conn) beginWrite(unless uint32) {
-	m := c.flags.Load()
-	if m&unless == 0 {
-		c.awaitWrite()
-	}
-}
-
-// sent reports the result of a write. c.writing must be held.
-func (c *Conn) sent(n int, err error) {
-	m := c.flags.Load()
-	switch {
-	case n <= 0 && errors.Is(err, os.ErrDeadlineExceeded):
-		return // the wait goes on
-	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
-	case m&kernelCounts != 0:
-		c.track.TouchOut()
-	default:
-		c.track.Sent(n)
-	}
-	if m&(waited|notifies) == waited|notifies {
-		c.endWait()
-	}
-	c.track.PauseWrite()
-	if m&sampled != 0 {
-		c.queued.Store(0)
-		c.setFlag(sampled, false)
-	}
-}
-
-// writer is a Conn as a kernel.Waiter.
-type writer Conn
-
-// WriteWaits implements [kernel.Waiter].
-func (w *writer) WriteWaits(queued uint64, moved bool) {
-	c := (*Conn)(w)
-	m := c.flags.Load()
-	if moved && m&asking == 0 {
-		c.track.TouchOut()
-	}
-	if queued > 0 {
-		c.queued.Store(uint32(queued))
-		c.setFlag(sampled, true)
-	}
-	c.awaitWrite()
 }
 
 // setFlag sets or clears a flag. It stores only if the flag changes, which is
@@ -303,7 +210,6 @@ func (c *Conn) Enter(p *idle.Phase) {
 	if p == nil {
 		panic("idlenet: Enter(nil); did Phase return an error?")
 	}
-	c.prepare(p.Policy())
 	c.track.Enter(p)
 }
 

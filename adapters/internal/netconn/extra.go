@@ -12,6 +12,7 @@ type extra struct {
 	address *address           // nil for a socket
 	counted net.Conn           // what to close instead of Conn.inner, if not nil
 	over    chan struct{}      // closed when the flag over is set; nil if nobody waits for that
+	turns   [2]chan struct{}   // see turn
 	onClose func()             // to be called when c is closed; may be nil
 }
 

@@ -36,28 +36,22 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 		c.extra.Store(&extra{counted: nc})
 		nc = counted.CountedSocket()
 	}
-	var notifying bool
+	notifying := false
 	switch socket := nc.(type) {
 	case *net.UnixConn:
 		c.inner, notifying = kernel.Queue(socket, (*writer)(c))
-		if addr := socket.LocalAddr(); addr != nil && addr.Network() != "unix" {
-			c.flags.Or(messages)
-		}
 	case kernel.Simulated:
 		c.inner, notifying = nc, socket.Notify((*writer)(c))
-	case net.PacketConn: // UDP and the like
-		c.inner = nc
-		c.flags.Or(messages)
 	default:
 		c.inner, notifying = kernel.Stream(nc, (*writer)(c))
 	}
-	c.setFlag(notifies, notifying)
-	_, plain := c.inner.(*net.TCPConn)
-	c.setFlag(plainTCP, plain)
-	c.userDeadlines.Store(readDeadline | writeDeadline) // not known, so assume both
-	if !notifying && (!kernel.SeesOutput || kernel.SocketUnder(nc) == nil) {
-		c.flags.Or(smallSteps)
+	switch {
+	case notifying:
+		c.flags.Store(notifies | counts)
+	case kernel.SeesOutput && kernel.SocketUnder(nc) != nil:
+		c.flags.Store(counts | sampled) // and all bytes count
 	}
+	c.userDeadlines.Store(readDeadline | writeDeadline) // not known, so assume both
 	if !isSocket(nc) {
 		c.extra.Store(&extra{address: &address{known: make(chan struct{})}})
 	}
@@ -65,6 +59,5 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 		return err
 	}
 	c.track.PauseRead() // no Read is waiting yet
-	c.prepare(t.Policy())
 	return nil
 }

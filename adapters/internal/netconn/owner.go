@@ -63,10 +63,12 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 		c.timedOut(err)
 	}
 	c.setOver()
+	linger := -1
 	if isWriteTimeout(c.Timeout()) {
-		c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
-	} else {
-		c.SetLinger(-1)
+		linger = 0 // otherwise the kernel keeps unsent data for minutes
+	}
+	if socket, ok := kernel.Under[interface{ SetLinger(int) error }](c.inner); ok {
+		socket.SetLinger(linger)
 	}
 	switch {
 	case c.flags.Or(closed)&closed != 0:

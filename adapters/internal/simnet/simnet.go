@@ -76,7 +76,7 @@ func (l *Listener) Addr() net.Addr { return addr(0) }
 // An addr is the number of a connection, by which a test knows it on the server's side.
 type addr int
 
-func (addr) Network() string  { return "sim" }
+func (addr) Network() string  { return "tcp" }
 func (a addr) String() string { return "sim:" + strconv.Itoa(int(a)) }
 
 // Accepted returns how many connections have been accepted.
@@ -155,7 +155,7 @@ func (c *Conn) Report() (r kernel.Report) {
 		return r
 	}
 	c.in.mu.Lock()
-	r.Unread = len(c.in.buf) > 0
+	r.Unread = len(c.in.buf)
 	in := c.in.written
 	c.in.mu.Unlock()
 	c.out.mu.Lock()
@@ -291,7 +291,7 @@ func (h *half) awaitFirst(t time.Time) {
 func (h *half) write(b []byte) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for moved, told := false, false; ; {
+	for begun, told := n, false; ; {
 		switch {
 		case h.broken:
 			return n, syscall.ECONNRESET
@@ -303,7 +303,7 @@ func (h *half) write(b []byte) (n int, err error) {
 		some := min(len(b)-n, h.room-len(h.buf))
 		if some > 0 {
 			h.buf, h.begun = append(h.buf, b[n:n+some]...), true
-			n, moved = n+some, true
+			n += some
 			h.written = time.Now()
 			h.progress = h.written
 			h.moved.Broadcast()
@@ -313,9 +313,9 @@ func (h *half) write(b []byte) (n int, err error) {
 		}
 		if h.waiter != nil && !told {
 			h.mu.Unlock()
-			h.waiter.WriteWaits(0, moved)
+			h.waiter.WriteWaits(n - begun)
 			h.mu.Lock()
-			moved, told = false, true
+			begun, told = n, true
 			continue // something may have changed
 		}
 		h.moved.Wait()

@@ -1,0 +1,222 @@
+package netconn
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// How the limits of writing see a peer that reads.
+//
+// A write waits from the moment when it finds no room in the kernel's send buffer. If the kernel
+// doesn't tell when that is, it waits from its beginning.
+//
+// Bytes that merely wait in the kernel don't give a slow reader more time. So a minimum write rate
+// counts the bytes that have left the kernel: those written less those queued, which drained holds
+// as it was at the last look. Each look reports the difference to the one before. The first is when
+// a write begins to wait, and the last is its end; in between, each check of the rate looks. So
+// bytes that leave while no write waits don't count, as that time doesn't either. Where the kernel
+// doesn't tell when a write waits, drained counts from the beginning, and all bytes count.
+//
+// Where the kernel doesn't report how many bytes are queued, each step of a write counts as soon as
+// the kernel has accepted it.
+
+// A large write or copy is made in steps, and its progress is reported after each. Within a step
+// only the kernel sees progress. If the kernel doesn't report it, steps must be small enough for
+// a slow reader to read one in time.
+const (
+	largeStep = 128 << 10
+	smallStep = 16 << 10
+)
+
+// Write writes to the connection as described for net.Conn.
+func (c *Conn) Write(b []byte) (written int, err error) {
+	c.lock(&c.writing)
+	for {
+		step := b[written:]
+		if len(step) > smallStep {
+			step = step[:min(len(step), c.step(len(step)))]
+		}
+		before := c.beginWrite(len(step))
+		var n int
+		n, err = c.inner.Write(step)
+		c.endWrite(before, n, err)
+		written += n
+		if err != nil || written >= len(b) {
+			break
+		}
+	}
+	c.unlock(&c.writing)
+	return written, c.explain("write", err)
+}
+
+// step returns how many bytes of n are written at once. What isn't known to be a stream may carry
+// messages, which must not be divided.
+func (c *Conn) step(n int) int {
+	var at interface{ LocalAddr() net.Addr } = c.inner
+	if socket, ok := kernel.SocketUnder(c.inner).(interface{ LocalAddr() net.Addr }); ok {
+		at = socket // of a wrapper, it may block
+	}
+	network := ""
+	if addr := at.LocalAddr(); addr != nil {
+		network = addr.Network()
+	}
+	switch isTCP := strings.HasPrefix(network, "tcp"); {
+	case isTCP && c.flags.Load()&counts != 0:
+		return largeStep
+	case isTCP || network == "unix" || network == "pipe":
+		return smallStep
+	}
+	return n
+}
+
+// beginWrite reports that a write of n bytes begins. It returns what endWrite needs. c.writing must
+// be held.
+func (c *Conn) beginWrite(n int) (before uint32) {
+	before = c.total
+	if c.flags.Load()&notifies == 0 { // otherwise WriteWaits will be called if it has to wait
+		c.mayWait(n)
+	}
+	return before
+}
+
+// mayWait reports that a write of n bytes may have to wait. c.writing must be held.
+func (c *Conn) mayWait(n int) {
+	c.awaitWrite()
+	c.addTotal(n) // as if all were written, because the kernel may have any number of them from now on
+}
+
+func (c *Conn) addTotal(n int) {
+	c.total += uint32(n)
+	c.written.Store(c.total)
+}
+
+// endWrite reports that n bytes were written. c.writing must be held.
+func (c *Conn) endWrite(before uint32, n int, err error) {
+	c.total = before + uint32(n)
+	m := c.flags.Load()
+	if m&sampled != 0 {
+		c.written.Store(c.total)
+	}
+	switch {
+	case n <= 0 && isDeadline(err):
+		return // the wait goes on
+	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
+	case m&counts != 0:
+		c.track.TouchOut()
+	default:
+		c.track.Sent(n)
+	}
+	if m&(sampled|notifies) == sampled|notifies {
+		if left := c.look(uint32(kernel.Queued(c.inner))); left > 0 && m&asking == 0 {
+			c.track.Sent(left)
+		}
+		c.flags.And(^uint32(sampled))
+	}
+	c.track.PauseWrite()
+}
+
+// isDeadline reports whether err is that of a deadline, which is the user's own if the connection
+// has not timed out. Not all connections return os.ErrDeadlineExceeded.
+func isDeadline(err error) bool {
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err != nil
+	}
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// writer is a Conn as a kernel.Waiter.
+type writer Conn
+
+// WriteWaits implements [kernel.Waiter].
+func (w *writer) WriteWaits(n int) {
+	c := (*Conn)(w)
+	if n > 0 && c.flags.Load()&asking == 0 {
+		c.track.TouchOut()
+	}
+	c.addTotal(n)
+	c.awaitWrite()
+}
+
+// awaitWrite reports that a write waits, or may wait. c.writing must be held.
+func (c *Conn) awaitWrite() {
+	m := c.flags.Load()
+	begins := m&counts != 0 && (m&sampled == 0 || m&(newAccount|notifies) == newAccount|notifies)
+	if begins {
+		c.drained.Store(c.total - uint32(kernel.Queued(c.inner)))
+		c.flags.Or(sampled) // only now, or examine would report what has left before
+	}
+	if m&newAccount != 0 {
+		c.flags.And(^uint32(newAccount))
+		c.track.RestartWrite()
+	} else {
+		c.track.AwaitWrite()
+	}
+	if _, unix := c.bare().(*net.UnixConn); begins && unix {
+		c.track.Sent(smallStep) // in advance: the kernel frees a step only when the peer has read all of it
+	}
+}
+
+// look returns how many bytes have left the kernel since the last look. queued is how many are there.
+func (c *Conn) look(queued uint32) int {
+	now := c.written.Load() - queued
+	for {
+		was := c.drained.Load()
+		if int32(now-was) <= 0 { // or the kernel has bytes that the writer hasn't counted yet
+			return 0
+		}
+		if c.drained.CompareAndSwap(was, now) {
+			return int(now - was)
+		}
+	}
+}
+
+// examine returns what the kernel knows about the connection, which seems to have passed the
+// given limit.
+func (c *Conn) examine(about idle.Reason) idle.SocketState {
+	r := c.Inspect()
+	e := r.Evidence()
+	switch {
+	case c.flags.Load()&sampled == 0: // after Inspect, see waits
+	case !r.QueuedKnown && about == idle.ReasonMinWriteRate: // it seemed to count, but doesn't
+		c.flags.And(^uint32(counts | sampled))
+		e.NotWriting = true
+	case r.QueuedKnown:
+		e.Unreported = c.look(uint32(r.Queued))
+		if e.Unreported > 0 && r.Out == 0 { // it isn't known when
+			e.Out = 1
+		}
+	}
+	return e
+}
+
+// RestartWriteRate restarts MinWriteRate with the next write that has to wait. It is for servers
+// that write one response after another.
+func (c *Conn) RestartWriteRate() { c.setFlag(newAccount, true) }
+
+// AwaitAcked reports whether the kernel holds bytes that the peer has not acknowledged, or
+// a write is under way. Such bytes count as a write that waits until the next write, or
+// until the peer has acknowledged them, so the limits of writing apply. It is for servers
+// whose small writes never wait, because the kernel has room for them.
+func (c *Conn) AwaitAcked() bool {
+	if !c.writing.tryLock() {
+		return true
+	}
+	defer c.unlock(&c.writing)
+	if r := c.Inspect(); r.Queued == 0 {
+		return false
+	}
+	c.awaitWrite()
+	return true
+}
+
+// IsReading reports whether a Read is under way.
+func (c *Conn) IsReading() bool { return c.reading.isHeld() }
+
+// Inspect asks the kernel about the connection.
+func (c *Conn) Inspect() kernel.Report { return kernel.InspectConn(c.inner) }
