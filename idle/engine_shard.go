@@ -166,10 +166,7 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	if s.closed.Load() {
 		return s.tracker.errClosed()
 	}
-	if h.Ping == nil && !s.tracker.pingless.Load() {
-		s.tracker.noPing()
-	}
-	if err := h.fit(s.tracker.phase.limits()); err != nil {
+	if err := s.tracker.Expect(h); err != nil {
 		return err
 	}
 	if c.state.Load() != 0 {

@@ -82,8 +82,8 @@ type Policy struct {
 	// began (a fast peer's lead is limited, see [Rate]), over the time in which the server waited
 	// for bytes, or bytes waited to be sent. Waits are measured exactly, even those shorter than a tick. But a rate is
 	// checked once a tick, and takes effect only if there is a wait at that moment. MinWriteRate counts the
-	// bytes that the peer acknowledged during those waits, if the system reports their number
-	// (TCP on Linux), and otherwise the bytes that the kernel accepted.
+	// bytes that left for the peer during those waits, if the system reports their number
+	// (Linux), and otherwise the bytes that the kernel accepted.
 	MinReadRate  Rate
 	MinWriteRate Rate
 }

@@ -63,7 +63,7 @@ func (t *Tracker) init(opts Options) {
 // mustBeMade panics if t was not made by New.
 func (t *Tracker) mustBeMade() {
 	if t == nil || t.clock == nil {
-		panic("idle: a nil or zero Tracker; make one with New, and check its error")
+		panic("idle: a nil or zero Tracker; make one with New, and check its error (that of a gnet handler is nil before OnBoot)")
 	}
 }
 
@@ -92,6 +92,18 @@ func (t *Tracker) Initial() *Phase {
 func (t *Tracker) Policy() Policy {
 	t.mustBeMade()
 	return t.phase.Policy()
+}
+
+// Expect says that connections with h will be tracked. It fails if the tracker's policy needs a
+// function that h does not have. Later SetPolicy fails for such a policy. Track does the same, so only
+// an adapter that tracks nothing for now needs Expect: without it, a policy could be replaced by one
+// with which every Track fails.
+func (t *Tracker) Expect(h *Hooks) error {
+	t.mustBeMade()
+	if h.Ping == nil && !t.pingless.Load() {
+		t.noPing()
+	}
+	return h.fit(t.phase.limits())
 }
 
 // Track starts tracking c on one of the tracker's own shards; see [Shard.Track].

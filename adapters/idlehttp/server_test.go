@@ -45,7 +45,7 @@ func TestListenersOfAServer(t *testing.T) {
 				s := &site{server: server, Site: &httpsuite.Site{T: t, Secure: secure, Listener: httpsuite.Unlimited(network), Memory: network}}
 				watchIdle(server, s.Idle)
 				if limits != nil {
-					l, err := Wrap(server, s.Listener, *limits)
+					l, err := Wrap(server, network, *limits)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -17,7 +17,12 @@ type Conn struct{ hidden }
 
 type hidden = netconn.Hidden // under a name that is not exported
 
-func (c *Conn) conn() *netconn.Conn { return (*netconn.Conn)(&c.hidden) }
+func (c *Conn) conn() *netconn.Conn {
+	if c == nil {
+		panic("idlenet: a nil *Conn; did Unwrap find none, or WrapConn return an error?")
+	}
+	return (*netconn.Conn)(&c.hidden)
+}
 
 // Read reads from the connection as described for net.Conn.
 func (c *Conn) Read(b []byte) (int, error) { return c.conn().Read(b) }

@@ -50,13 +50,9 @@
 //
 // RemoteAddr of its connections waits for the PROXY header. Accept doesn't.
 //
-// Some libraries hide the socket, such as pires/go-proxyproto, whose connections have no NetConn
-// method. Then the kernel isn't asked whether bytes have moved (see What counts). To change that,
-// put a listener in between, whose connections have the method:
-//
-//	type proxied struct{ *proxyproto.Conn }
-//
-//	func (p proxied) NetConn() net.Conn { return p.Raw() }
+// The kernel is asked whether bytes have moved (see What counts) if the library's connections show
+// the socket by a method NetConn, or Raw as those of pires/go-proxyproto do. With a library that has
+// neither, put a listener in between whose connections have NetConn.
 //
 // # The socket
 //
@@ -182,7 +178,7 @@
 // Before a connection times out, the kernel is asked whether bytes have moved unnoticed (on
 // Linux, with TCP_INFO). Input may be unread after a stall of the process, or a slow client may
 // still be reading a large write. For Unix sockets the kernel reports only how much is queued.
-// If that has changed since the write began to wait, or since the last check, the client has
-// read, and the limit starts over. On systems other than Linux, the kernel is only asked for
+// If bytes have left since the write began to wait, or since the last check, the client has
+// read, and the limit starts over. MinWriteRate gives it 16 kB in advance. On systems other than Linux, the kernel is only asked for
 // unread input.
 package idlenet

@@ -71,8 +71,9 @@ type Listener struct {
 //
 // Wrap fails, and leaves ln alone, if
 //
-//   - ln is nil or already a [*Listener];
-//   - ln was made by tls.NewListener or tls.Listen, because TLS has to be above timeouts;
+//   - ln is nil;
+//   - ln is or embeds a listener that has timeouts already, such as a [*Listener];
+//   - ln is or embeds a listener of crypto/tls, because TLS has to be above timeouts;
 //   - p has an active Heartbeat and opts has no Ping;
 //   - p sets no limit and there is no Options.Tracker;
 //   - a value in p or opts is invalid.
@@ -80,11 +81,13 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	if ln == nil {
 		return nil, errors.New("idlenet: the listener to wrap is nil; did net.Listen return an error?")
 	}
-	if _, twice := ln.(*Listener); twice {
-		return nil, errors.New("idlenet: the listener is a *idlenet.Listener already; wrap it once")
-	}
-	if isTLS(ln) {
-		return nil, errors.New("idlenet: the listener is one of crypto/tls, so timeouts would not see the socket and its bytes; wrap the listener below it, and put TLS on top: tls.NewListener(l, config)")
+	for inner := ln; inner != nil; inner = netconn.Embedded(inner) {
+		if _, twice := inner.(interface{ Tracker() *idle.Tracker }); twice {
+			return nil, fmt.Errorf("idlenet: the listener is or contains a %T, which has timeouts already; wrap it once", inner)
+		}
+		if isTLS(inner) {
+			return nil, errors.New("idlenet: the listener is or contains one of crypto/tls, so timeouts would not see the socket and its bytes; wrap the listener below it, and put TLS on top: tls.NewListener(l, config)")
+		}
 	}
 	l := &Listener{Listener: ln, setup: newSetup(opts)}
 	err := l.setup.Hooks.Check(p)
@@ -95,16 +98,19 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	default:
 		l.tracker, err = idle.New(p, &l.setup.opts.Idle)
 	}
+	if err == nil {
+		err = l.tracker.Expect(&l.setup.Hooks)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// isTLS reports whether ln was made by tls.NewListener or tls.Listen. It doesn't import crypto/tls,
-// which programs without TLS would then contain.
-func isTLS(ln net.Listener) bool {
-	t := reflect.TypeOf(ln)
+// isTLS reports whether v is a listener or a connection of crypto/tls. It doesn't import that, which
+// programs without TLS would then contain.
+func isTLS(v any) bool {
+	t := reflect.TypeOf(v)
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "crypto/tls"
 }
 
@@ -114,7 +120,7 @@ func (l *Listener) useTracker(p idle.Policy) (err error) {
 	if p != (idle.Policy{}) {
 		l.phase, err = l.tracker.Phase(p)
 	}
-	return cmp.Or(l.setup.Hooks.Check(l.tracker.Policy()), l.setup.opts.checkIdle(), err)
+	return cmp.Or(l.setup.opts.checkIdle(), err)
 }
 
 // Tracker returns the tracker of l's connections: Options.Tracker, or the one that [Wrap] has
@@ -180,7 +186,7 @@ func (l *Listener) Close() error {
 
 // WrapConn returns nc with the timeouts of t. It is for connections that do not come from a
 // listener. Afterwards use only the result, not nc. [Unwrap] returns its [*Conn]. Don't wrap nc
-// twice: that is noticed only if nc is a Conn. opts may be nil.
+// twice: that is noticed only if nc is or embeds a Conn. opts may be nil.
 //
 // The result is a syscall.Conn if nc is one, because pools of clients use that to find out
 // whether the server has closed a connection. Raw reads and writes don't count as activity.
@@ -189,7 +195,8 @@ func (l *Listener) Close() error {
 // WrapConn fails, and leaves nc alone, if
 //
 //   - nc or t is nil;
-//   - nc is a Conn already ([ErrWrapped]);
+//   - nc is or embeds a Conn already ([ErrWrapped]);
+//   - nc is or embeds a *tls.Conn, because TLS has to be above timeouts;
 //   - t is closed (idle.ErrClosed);
 //   - the policy of t has an active Heartbeat and opts has no Ping;
 //   - opts.Idle or opts.Tracker is set, because these are for [Wrap].
@@ -211,6 +218,14 @@ func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	}
 	if err := s.opts.checkIdle(); err != nil {
 		return nil, err
+	}
+	for inner := nc; inner != nil; inner = netconn.Embedded(inner) {
+		if _, twice := inner.(isConn); twice {
+			return nil, ErrWrapped
+		}
+		if isTLS(inner) {
+			return nil, errors.New("idlenet: the connection is or contains one of crypto/tls, so timeouts would not see the socket and its bytes; wrap the connection below it, and put TLS on top: tls.Client(c, config)")
+		}
 	}
 	c := new(Conn)
 	if err := c.conn().Init(nc, t, c, &s.Setup); err != nil {

@@ -3,6 +3,7 @@ package idlenet
 import (
 	"crypto/tls"
 	"errors"
+	"golang.org/x/net/netutil"
 	"io"
 	"net"
 	"strings"
@@ -177,8 +178,10 @@ func TestWrapRefuses(t *testing.T) {
 			opts *Options
 		}{
 			{"idlenet: the listener to wrap is nil", nil, minute, nil},
-			{"idlenet: the listener is a *idlenet.Listener already", share(t, inner, shared, nil), minute, nil},
-			{"idlenet: the listener is one of crypto/tls", tls.NewListener(inner, nil), minute, nil},
+			{"contains a *idlenet.Listener, which has timeouts already", share(t, inner, shared, nil), minute, nil},
+			{"contains a *idlenet.Listener, which has timeouts already", netutil.LimitListener(share(t, inner, shared, nil), 1), minute, nil},
+			{"idlenet: the listener is or contains one of crypto/tls", tls.NewListener(inner, nil), minute, nil},
+			{"idlenet: the listener is or contains one of crypto/tls", netutil.LimitListener(tls.NewListener(inner, nil), 1), minute, nil},
 			{"idle: the policy sets no limit", inner, idle.Policy{}, nil},
 			{"idle: the tracker is closed", inner, minute, &Options{Tracker: closed}},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, nil},

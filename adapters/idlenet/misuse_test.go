@@ -1,6 +1,7 @@
 package idlenet
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -48,6 +49,62 @@ func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 	if c, err := wrapConn(own, tracker, nil); c != nil || err != ErrWrapped {
 		t.Errorf("got %v, %v", c, err)
 	}
+}
+
+// TestWhatWrapsAConnIsRefused: a wrapper that embeds a Conn, or a connection of crypto/tls, as that of a
+// LimitListener does.
+func TestWhatWrapsAConnIsRefused(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	c, _ := pipe(t, tracker, nil)
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	type limited struct{ net.Conn }
+	for _, nc := range []net.Conn{&limited{c}, limited{limited{c}}} {
+		if nc, err := WrapConn(nc, tracker, nil); err != ErrWrapped {
+			t.Errorf("got %v, %v", nc, err)
+		}
+	}
+	secure := tls.Client(a, nil)
+	for _, nc := range []net.Conn{secure, &limited{secure}} {
+		if nc, err := WrapConn(nc, tracker, nil); err == nil || !strings.HasPrefix(err.Error(), "idlenet: the connection is or contains one of crypto/tls") {
+			t.Errorf("got %v, %v", nc, err)
+		}
+	}
+}
+
+// TestUnwrapOfAnother: a connection without timeouts has no Conn, whose methods say so.
+func TestUnwrapOfAnother(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	defer func() {
+		if text, _ := recover().(string); !strings.HasPrefix(text, "idlenet: a nil *Conn") {
+			t.Errorf("it panics with %q", text)
+		}
+	}()
+	Unwrap(a).Enter(newTracker(t, idle.Policy{IdleTimeout: time.Minute}).Initial())
+}
+
+// TestSetPolicyBeforeTheFirstConnection: a policy that pings is refused if there is no Ping, and not the
+// next connection.
+func TestSetPolicyBeforeTheFirstConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pinging := idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}}
+		for name, shared := range map[string]*idle.Tracker{"own tracker": nil, "shared tracker": newTracker(t, idle.Policy{IdleTimeout: time.Hour})} {
+			inner := newPipeListener()
+			l, err := Wrap(inner, idle.Policy{IdleTimeout: time.Minute}, &Options{Tracker: shared})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Tracker().SetPolicy(pinging); err == nil {
+				t.Errorf("%s: it is accepted", name)
+			}
+			server, _ := accept(t, inner, l)
+			server.Close()
+			l.Close()
+		}
+	})
 }
 
 // TestReadsAfterTheEnd uses a connection whose reads fail in their own way once it is

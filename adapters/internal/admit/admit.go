@@ -18,7 +18,8 @@ const (
 
 // Accept accepts a connection from ln. If that fails for lack of descriptors and t has a
 // capacity, it evicts some connections of t and tries again, until it succeeds. While none
-// can be evicted it waits for some to end by themselves.
+// can be evicted it waits for some to end by themselves. If t is closed meanwhile, it fails with
+// idle.ErrClosed.
 func Accept(ln net.Listener, t *idle.Tracker) (net.Conn, error) {
 	for wait := time.Duration(0); ; wait *= 2 {
 		nc, err := ln.Accept()
@@ -32,7 +33,11 @@ func Accept(ln net.Listener, t *idle.Tracker) (net.Conn, error) {
 			t.EvictIdle(evictedAtOnce)
 			wait = soonClosed
 		}
-		time.Sleep(wait)
+		select {
+		case <-t.Done():
+			return nil, idle.ErrClosed
+		case <-time.After(wait):
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"errors"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -82,6 +83,23 @@ func TestAcceptDoesNotSpin(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { l.free.Add(1) })
 		if _, err := Accept(l, tracker); err != nil || l.failed > 5000 {
 			t.Errorf("%v; it failed %d times", err, l.failed)
+		}
+	})
+}
+
+// TestAcceptEndsWithTheTracker: nobody is evicted any more, so it would wait for ever.
+func TestAcceptEndsWithTheTracker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tracker.SetCapacity(idle.Capacity{MinIdle: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Minute, func() { tracker.Close() })
+		if nc, err := Accept(new(short), tracker); !errors.Is(err, idle.ErrClosed) {
+			t.Errorf("got %v, %v", nc, err)
 		}
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/adapters/internal/admit"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
@@ -68,18 +67,17 @@ func NewListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 }
 
 func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (*Listener, error) {
-	if _, twice := ln.(interface{ self() *Listener }); twice {
-		return nil, errors.New("the listener has timeouts already; wrap it once")
+	for inner := ln; inner != nil; inner = netconn.Embedded(inner) {
+		if _, twice := inner.(interface{ Tracker() *idle.Tracker }); twice {
+			return nil, fmt.Errorf("the listener is or contains a %T, which has timeouts already; wrap it once", inner)
+		}
 	}
 	ln, config, secure, err := splitTLS(ln)
 	if err != nil {
 		return nil, err
 	}
-	switch ln.(type) {
-	case nil:
+	if ln == nil {
 		return nil, errors.New("the listener is nil")
-	case *idlenet.Listener:
-		return nil, errors.New("the listener is an *idlenet.Listener; pass the one that it wraps")
 	}
 	if t.Idle.Setting != nil {
 		return nil, errSetting

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 )
 
 // net/http and fasthttp recognise TLS by the type that Accept returns, *tls.Conn.
@@ -50,18 +52,12 @@ func isTLS(ln net.Listener) bool {
 // directly or through others. One example is the listener of
 // netutil.LimitListener.
 func embedsTLS(ln net.Listener) bool {
-	for !isTLS(ln) {
-		v := reflect.Indirect(reflect.ValueOf(ln))
-		if v.Kind() != reflect.Struct {
-			return false
+	for ; ln != nil; ln = netconn.Embedded(ln) {
+		if isTLS(ln) {
+			return true
 		}
-		field, ok := v.Type().FieldByName("Listener")
-		if !ok || !field.Anonymous || len(field.Index) > 1 || field.Type != reflect.TypeFor[net.Listener]() {
-			return false
-		}
-		ln, _ = v.FieldByIndex(field.Index).Interface().(net.Listener)
 	}
-	return true
+	return false
 }
 
 // carriesTLS reports whether nc is a TLS connection.

@@ -62,9 +62,9 @@ func TestRefusedInsideTLS(t *testing.T) {
 	}
 	defer wrapped.Tracker().Close()
 	for want, inner := range map[string]net.Listener{
-		"the listener is nil":                  nil,
-		"the listener is an *idlenet.Listener": wrapped,
-		"brings TLS of its own":                tls.NewListener(wires{}, &tls.Config{}),
+		"the listener is nil":          nil,
+		"contains a *idlenet.Listener": wrapped,
+		"brings TLS of its own":        tls.NewListener(wires{}, &tls.Config{}),
 	} {
 		_, err := NewListener("httpconn", tls.NewListener(inner, &tls.Config{}), httplimits.Timeouts{}, NoHTTP2)
 		if err == nil || !strings.Contains(err.Error(), want) {
