@@ -1,6 +1,8 @@
 package idlegnet
 
 import (
+	"time"
+
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
@@ -19,8 +21,10 @@ type conn struct {
 
 // rare has the state that most connections of a loop share.
 type rare struct {
-	inbound int      // bytes that the last OnTraffic left unread; -1 after OnClose
-	backlog *backlog // nil if no bytes are known to be waiting in gnet
+	inbound int32         // bytes that the last callback left unread; -1 after OnClose
+	reads   bool          // bytes are also read elsewhere, such as in the callback of an AsyncWrite
+	leftAt  time.Duration // when the last OnTraffic with new bytes left some, since the run began
+	backlog *backlog      // nil if no bytes are known to be waiting in gnet
 	phase   *idle.Phase
 }
 
@@ -42,12 +46,17 @@ func (s *conn) closed() bool { return s.rare.inbound < 0 }
 // beforeTraffic is called when OnTraffic begins. It reports whether bytes have
 // arrived.
 //
-// Wake calls OnTraffic without new bytes. If fewer bytes are buffered than the
-// last OnTraffic left, the loop has read some elsewhere. Then some of the rest
-// may be new, and beforeTraffic assumes that.
+// Wake calls OnTraffic without new bytes. If more bytes are buffered than were left, the rest is new.
+// Otherwise it is a Wake, or bytes were read elsewhere meanwhile. From then on it isn't known how many
+// are new, so all that are buffered count.
 func (s *conn) beforeTraffic() (arrived bool) {
-	if n := s.c.InboundBuffered(); n != s.rare.inbound {
-		s.track.Received(max(n-s.rare.inbound, 0))
+	switch n, left := s.c.InboundBuffered(), int(s.rare.inbound); {
+	case n > left && !s.rare.reads:
+		s.track.Received(n - left)
+		arrived = true
+	case n > left || n > 0 && !s.isWake():
+		s.own().reads = true
+		s.track.Received(n)
 		arrived = true
 	}
 	if s.rare.backlog != nil {
@@ -56,13 +65,33 @@ func (s *conn) beforeTraffic() (arrived bool) {
 	return arrived
 }
 
+// isWake reports whether OnTraffic is called although nothing has arrived since some bytes were left. If
+// the kernel doesn't report when bytes arrived, as for Unix sockets, it returns false.
+func (s *conn) isWake() bool {
+	const doubt = 20 * time.Millisecond // In may be that much too small
+	in := kernel.Inspect(uintptr(s.c.Fd())).In
+	return in > 0 && in+doubt >= s.loop.run.elapsed()-s.rare.leftAt
+}
+
+// afterTraffic is called when an OnTraffic has returned.
+func (s *conn) afterTraffic(arrived bool) {
+	s.afterCallback()
+	if !arrived {
+		return
+	}
+	s.track.Touch() // again, because nothing else of the connection could move while the handler was running
+	if s.rare.inbound > 0 {
+		s.own().leftAt = s.loop.run.elapsed()
+	}
+}
+
 // afterCallback is called when a callback has returned that may have read,
 // written, or closed the connection.
 func (s *conn) afterCallback() {
 	if s.closed() {
 		return
 	}
-	if n := s.c.InboundBuffered(); n != s.rare.inbound {
+	if n := int32(s.c.InboundBuffered()); n != s.rare.inbound {
 		s.own().inbound = n
 	}
 	if n := s.c.OutboundBuffered(); n > 0 || s.rare.backlog != nil {
@@ -125,5 +154,8 @@ func (s *conn) examine(about idle.Reason) idle.SocketState {
 	r := kernel.Inspect(uintptr(s.c.Fd()))
 	e := r.Evidence()
 	s.addProgress(&e, r)
+	if about == idle.ReasonDrain && s.c.InboundBuffered() > 0 { // a request that the handler has not taken yet
+		e.Unread = true
+	}
 	return e
 }

@@ -49,8 +49,8 @@
 //
 //	err := h.Shutdown(ctx, idle.Drain{Duration: 10 * time.Second, ForceAfter: 30 * time.Second})
 //
-// If a request is handled on another goroutine, let its connection enter a phase with
-// Policy.NoInterrupt meanwhile, so that it isn't ended.
+// A drain waits while bytes are left in gnet's buffer. If a request that was read is handled on another
+// goroutine, let its connection enter a phase with Policy.NoInterrupt meanwhile, so that it isn't ended.
 //
 // If you stop the engine in another way, timeouts go on until the OnShutdown of your handler has
 // returned. It may wait there for connections to end. gnet closes those that are left, without
@@ -62,7 +62,7 @@
 // gnet accepts connections itself. When that fails because there are no descriptors left, gnet
 // stops the whole server, and the handler can't prevent that. So use both
 // gnet.WithReusePort(true), without which gnet accepts connections faster than its loops can
-// close them, and an [idle.Capacity]. Choose MaxConns so that 1.01 × MaxConns + 16 + loops + the
+// close them, and Options.Capacity. Choose MaxConns so that 1.01 × MaxConns + 16 + loops + the
 // program's own descriptors are below the limit of descriptors, because a connection above
 // MaxConns exists until OnOpen, and an evicted one until its loop has closed it.
 //
@@ -70,7 +70,8 @@
 //
 // Input is an activity from the call of OnTraffic until it returns, so a handler that is slow
 // to answer doesn't make its connection time out. A loop always reads, so ReadTimeout and
-// MinReadRate count whenever nothing arrives. A Wake isn't an activity.
+// MinReadRate count whenever nothing arrives. A Wake isn't an activity, except on a Unix socket while
+// bytes are left in gnet's buffer. OnTraffic, callbacks of AsyncWrite and tasks may all read.
 //
 // gnet doesn't report writes, in callbacks or with AsyncWrite. Before a connection times out,
 // the kernel is asked whether bytes have moved: output has been sent, a slow client is still

@@ -54,14 +54,15 @@ func TestOnEnd(t *testing.T) {
 	}
 }
 
-// TestOnEndThatCloses closes the connection inside OnEnd.
+// TestOnEndThatCloses closes the connection inside OnEnd. OnClose gets the timeout all the same.
 func TestOnEndThatCloses(t *testing.T) {
 	closed, onClose := closings()
 	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: 20 * ms}, &Options{
 		OnEnd: func(c gnet.Conn, _ *idle.TimeoutError) { c.EventLoop().Close(c) },
 	}, tcp())
 	dial(t, s.address)
-	if got := receive(t, closed); got.err != nil {
+	var timeout *idle.TimeoutError
+	if got := receive(t, closed); !errors.As(got.err, &timeout) || timeout.Reason != idle.ReasonIdle {
 		t.Error("OnClose got ", got.err)
 	}
 	s.engine.CountConnections()

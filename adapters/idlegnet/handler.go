@@ -42,6 +42,9 @@ type Options struct {
 	// AsyncWrite can call.
 	MaxUnsent int
 
+	// Capacity is the [idle.Capacity] of the tracker. The zero Capacity sets no limit.
+	Capacity idle.Capacity
+
 	// Idle has the options of the tracker. Its Budget limits how long a pass may take, and so how
 	// long it keeps a loop from its other work. The default is 1 ms, or half a tick if that is
 	// less. Its Shards is ignored: each loop has one shard. The owner that Label and a Visit get
@@ -82,7 +85,11 @@ func (o *Options) hooks() idle.Hooks {
 		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return connOf(owner).onTimeout(o.OnTimeout, err) }
 	}
 	if o.OnEnd != nil {
-		h.OnEnd = func(owner any, err *idle.TimeoutError) { o.OnEnd(connOf(owner).c, err) }
+		h.OnEnd = func(owner any, err *idle.TimeoutError) {
+			s := connOf(owner)
+			s.loop.expired, s.loop.timeout = s, err // OnEnd may close it
+			o.OnEnd(s.c, err)
+		}
 	}
 	if o.OnDrain != nil {
 		h.OnDrain = func(owner any) {
@@ -124,17 +131,14 @@ func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 		return nil, fmt.Errorf("idlegnet: Options.MaxUnsent is %d; use 0 to disable it", w.opts.MaxUnsent)
 	}
 	w.hooks = w.opts.hooks()
-	if err := w.hooks.Check(p); err != nil {
-		return nil, err
-	}
 	// OnBoot makes the tracker of each run. Making it here would leak its
 	// goroutine if gnet failed before OnBoot. This trial only finds errors in p
 	// and opts.
-	trial, err := idle.New(p, &w.opts.Idle)
+	trial, err := w.newTracker()
 	if err != nil {
 		return nil, err
 	}
-	trial.CloseWhenEmpty()
+	trial.Close()
 	return w, nil
 }
 
@@ -207,10 +211,7 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	arrived := s.beforeTraffic()
 	action := h.user.OnTraffic(c)
-	s.afterCallback()
-	if arrived { // again, because nothing else of the connection could move while the handler was running
-		s.track.Touch()
-	}
+	s.afterTraffic(arrived)
 	return action
 }
 

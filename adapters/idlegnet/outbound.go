@@ -67,6 +67,9 @@ func (s *conn) startBacklog(n int) {
 	b.credit.Take(r.Acked) // bytes acknowledged before now do not count
 	s.own().backlog = b
 	s.track.RestartWrite() // no write was waiting until now, although one was reported
+	if !b.hasTimes {
+		s.track.Sent(int(r.Queued / 2)) // in advance: a Unix socket has large buffers, and frees one when the peer has read all of it
+	}
 }
 
 // addProgress completes e, the evidence from r, with what is known about the backlog.
@@ -84,7 +87,8 @@ func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 		return
 	}
 	grew := b.grew
-	e.Unreported, b.sent, b.grew = b.sent, 0, false
+	left := int64(b.sent) + int64(b.kernelQueue) - int64(r.Queued) // what gnet has sent is in the queue, or has left it
+	e.Unreported, b.sent, b.grew = int(max(left, 0)), 0, false
 	switch {
 	case r.Queued != b.kernelQueue:
 		// gnet holds bytes back only while the kernel's queue is full. So the

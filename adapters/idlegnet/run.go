@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
@@ -18,7 +19,8 @@ import (
 type run struct {
 	tracker *idle.Tracker
 	engine  gnet.Engine
-	most    int         // Options.MaxUnsent
+	most    int // Options.MaxUnsent
+	begun   time.Time
 	leaving atomic.Bool // Shutdown has begun: connections are refused
 	loops   sync.Map    // maps gnet.EventLoop to *loop
 
@@ -42,13 +44,33 @@ func (h *Handler) boot(eng gnet.Engine) error {
 		}
 		old.end()
 	}
-	tracker, err := idle.New(h.policy, &h.opts.Idle)
+	tracker, err := h.newTracker()
 	if err != nil {
 		return err
 	}
-	h.run.Store(&run{tracker: tracker, engine: eng, most: h.opts.MaxUnsent})
+	h.run.Store(&run{tracker: tracker, engine: eng, most: h.opts.MaxUnsent, begun: time.Now()})
 	return nil
 }
+
+// newTracker makes the tracker of a run.
+func (h *Handler) newTracker() (*idle.Tracker, error) {
+	t, err := idle.New(h.policy, &h.opts.Idle)
+	if err != nil {
+		return nil, err
+	}
+	err = t.Expect(&h.hooks)
+	if c := h.opts.Capacity; err == nil && (c.MaxConns != 0 || c.MinIdle != 0 || c.Exempt != nil) {
+		err = t.SetCapacity(c)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// elapsed returns the time since the run began.
+func (r *run) elapsed() time.Duration { return time.Since(r.begun) }
 
 // used reports whether the run has had connections and has not ended.
 func (r *run) used() bool {

@@ -209,7 +209,7 @@ func TestBacklogHasItsGrace(t *testing.T) {
 		c.Discard(-1)
 		c.Write(make([]byte, flood))
 		return gnet.None
-	}}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: grace}}, nil, []string{"unix://"}, small...)
+	}}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: grace}}, nil, []string{"unix://"}, small...)
 	nc := dial(t, s.address)
 	time.Sleep(grace + 4*grace/5)
 	since := time.Now()
@@ -353,6 +353,29 @@ func TestMinWriteRate(t *testing.T) {
 			drain(dial(t, s.address), rate/8, func(int) bool { return len(closed) > 0 || time.Since(begun) > patience })
 			expectTimeout(t, receive(t, closed), idle.ReasonMinWriteRate, begun, grace)
 		})
+	}
+}
+
+// TestSteadyReaderOfUnixSocket reads at twice the rate. The kernel takes nothing until it has read most of
+// the queue.
+func TestSteadyReaderOfUnixSocket(t *testing.T) {
+	t.Parallel()
+	if !kernel.SeesOutput {
+		t.Skip("the kernel does not tell")
+	}
+	const rate, size = 16 << 10, 400 << 10
+	closed, onClose := closings()
+	s := serve(t, &handler{close: onClose, open: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, size), gnet.None }},
+		idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: rate, Grace: time.Second}}, nil, []string{"unix://"})
+	nc := dial(t, s.address)
+	begun := time.Now()
+	for read := 0; read < size; {
+		n, err := io.ReadFull(nc, make([]byte, 4<<10))
+		read += n
+		if err != nil && read < size {
+			t.Fatalf("%d bytes read in %v: %v, %v", read, time.Since(begun), err, receive(t, closed).err)
+		}
+		time.Sleep(time.Until(begun.Add(time.Duration(read) * time.Second / (2 * rate))))
 	}
 }
 
