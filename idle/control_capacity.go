@@ -119,7 +119,7 @@ func (t *Tracker) Capacity() (c Capacity, ok bool) {
 }
 
 // EvictIdle evicts up to n of the most idle connections, as [Capacity] allows, and returns how
-// many will end shortly. It's for adapters that run out of something other than MaxConns, such as
+// many will end shortly, without those that are being evicted already. It's for adapters that run out of something other than MaxConns, such as
 // descriptors. Without a Capacity it does nothing.
 func (t *Tracker) EvictIdle(n int) (evicted int) {
 	t.mustBeMade()

@@ -59,7 +59,7 @@ func TraceAll(t *testing.T, steps int, n uint64, run func()) {
 	var started atomic.Uint64
 	unwatched := func(at unsafe.Pointer, by *words.Stack) {
 		var c *Conn
-		if strings.HasSuffix(by.Frames[0].Function, "(*Shard).track") && started.Add(1)%n == 0 {
+		if strings.HasSuffix(by.Frames[0].Function, "(*Shard).Track") && started.Add(1)%n == 0 {
 			tr.watch((*Conn)(unsafe.Add(at, -int(unsafe.Offsetof(c.state)))))
 		}
 	}

@@ -20,6 +20,7 @@ type backlog struct {
 	credit      kernel.Credit // used if hasAcked is set
 	kernelQueue uint64        // length of the kernel's send queue at the last probe
 	stillProbes int           // consecutive probes without progress
+	probed      bool          // there was a probe
 }
 
 // maxStillProbes is the number of probes without progress after which the peer is believed to
@@ -67,9 +68,6 @@ func (s *conn) startBacklog(n int) {
 	b.credit.Take(r.Acked) // bytes acknowledged before now do not count
 	s.own().backlog = b
 	s.track.RestartWrite() // no write was waiting until now, although one was reported
-	if !b.hasTimes {
-		s.track.Sent(int(r.Queued / 2)) // in advance: a Unix socket has large buffers, and frees one when the peer has read all of it
-	}
 }
 
 // addProgress completes e, the evidence from r, with what is known about the backlog.
@@ -87,8 +85,12 @@ func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 		return
 	}
 	grew := b.grew
-	left := int64(b.sent) + int64(b.kernelQueue) - int64(r.Queued) // what gnet has sent is in the queue, or has left it
-	e.Unreported, b.sent, b.grew = int(max(left, 0)), 0, false
+	left := max(b.sent+int(b.kernelQueue)-int(r.Queued), 0) // what gnet has sent is in the queue, or has left it
+	if !b.probed {                                          // in advance: a Unix socket has large buffers, and frees one when the peer has read all of it
+		b.probed = true
+		left += int(r.Queued / 2)
+	}
+	e.Unreported, b.sent, b.grew = left, 0, false
 	switch {
 	case r.Queued != b.kernelQueue:
 		// gnet holds bytes back only while the kernel's queue is full. So the

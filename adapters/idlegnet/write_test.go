@@ -92,7 +92,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("up to %d: %+v", acked, p)
 		}
 	}
-	s.rare.backlog = &backlog{kernelQueue: 5, sent: 3, grew: true, stillProbes: 2} // a Unix socket
+	s.rare.backlog = &backlog{kernelQueue: 5, sent: 3, grew: true, stillProbes: 2, probed: true} // a Unix socket
 	if p := progress(kernel.Report{Queued: 7}); p.Unreported != 1 || p.Out != 1 || !p.NotWriting {
 		t.Errorf("the queue has changed, and the backlog has grown: %+v", p)
 	}

@@ -3,10 +3,10 @@
 package idlenet
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,10 +26,11 @@ func (c sniffed) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{
 
 func TestConnectionThatOverridesReadIsReadByIt(t *testing.T) {
 	t.Parallel()
+	const much = 200 << 10
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 	sniff := func(t *testing.T) (sniffed, *net.TCPConn) {
 		conn, peer := tcpPair(t)
-		return sniffed{conn, io.MultiReader(strings.NewReader("he"), conn)}, peer
+		return sniffed{conn, io.MultiReader(bytes.NewReader(random(much)[:much/2]), conn)}, peer
 	}
 	for name, start := range map[string]func(src sniffed, dst net.Conn) (io.Reader, io.Writer){
 		"as source of ReadFrom": func(src sniffed, dst net.Conn) (io.Reader, io.Writer) {
@@ -45,6 +46,7 @@ func TestConnectionThatOverridesReadIsReadByIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, client := sniff(t)
+			go client.Write(random(much)[much/2:])
 			dst, server := tcpPair(t)
 			r, w := start(src, dst)
 			if _, ok := w.(*Conn); ok {
@@ -52,14 +54,10 @@ func TestConnectionThatOverridesReadIsReadByIt(t *testing.T) {
 			} else {
 				go io.Copy(w, r)
 			}
-			server.SetReadDeadline(time.Now().Add(3 * time.Second))
-			got := make([]byte, 5)
-			if n, err := io.ReadFull(server, got[:2]); err != nil {
-				t.Errorf("what was sniffed does not arrive: %q, %v", got[:n], err)
-			}
-			client.Write([]byte("llo"))
-			if n, err := io.ReadFull(server, got[2:]); err != nil || string(got) != "hello" {
-				t.Errorf("got %q, %v", got[:2+n], err)
+			server.SetReadDeadline(time.Now().Add(patience))
+			got := make([]byte, much)
+			if n, err := io.ReadFull(server, got); err != nil || !bytes.Equal(got, random(much)) {
+				t.Errorf("%d bytes arrive, or others than were sent: %v", n, err)
 			}
 		})
 	}

@@ -164,12 +164,19 @@ func TestAcceptAfterTrackerCloseFailsAndClosesTheSocket(t *testing.T) {
 	acceptFails(t, func(ln net.Listener) net.Listener { return share(t, ln, tracker, nil) }, net.ErrClosed.Error()+": "+idle.ErrClosed.Error())
 }
 
+// hiding is a listener that doesn't show which one it uses.
+type hiding struct{ inner net.Listener }
+
+func (h hiding) Accept() (net.Conn, error) { return h.inner.Accept() }
+func (h hiding) Close() error              { return h.inner.Close() }
+func (h hiding) Addr() net.Addr            { return h.inner.Addr() }
+
 // TestListenerWrappedTwiceUnseenFails has another listener in between.
 func TestListenerWrappedTwiceUnseenFails(t *testing.T) {
 	t.Parallel()
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 	acceptFails(t, func(ln net.Listener) net.Listener {
-		return share(t, struct{ net.Listener }{share(t, ln, tracker, nil)}, tracker, nil)
+		return share(t, hiding{share(t, ln, tracker, nil)}, tracker, nil)
 	}, ErrWrapped.Error())
 	if st := tracker.Stats(); st.Live != 0 || st.Tracked != st.Closed {
 		t.Errorf("%+v", st)

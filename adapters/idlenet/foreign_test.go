@@ -128,6 +128,7 @@ func TestNoFarewellAfterWriteTimeout(t *testing.T) {
 		_, err := c.Write([]byte("x"))
 		wantTimeout(t, err, idle.ReasonWrite)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if farewell == nil || took > 0 {
 			t.Errorf("the farewell took %v: %v", took, farewell)
 		}
@@ -167,6 +168,7 @@ func TestCallbacksWaitInABubble(t *testing.T) {
 				written := make(chan error, 1)
 				go func() { written <- writes(c) }() // the peer doesn't read for long
 				time.Sleep(3 * limit / 2)
+				synctest.Wait()
 				if calls != 1 {
 					t.Errorf("called %d times", calls)
 				}

@@ -175,6 +175,42 @@ func TestSourceOfCopyAboveTheRateIsNotCut(t *testing.T) {
 	}
 }
 
+// A pipe isn't a regular file: a copy from it waits for whoever writes to it, which is no wait for the peer.
+func TestSilentPipeIsNoWrite(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	server, client := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+	go readAll(client)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	time.AfterFunc(4*limit, func() { w.Write([]byte("x")); w.Close() })
+	if n, err := io.Copy(server, r); n != 1 || err != nil {
+		t.Errorf("copied %d bytes: %v", n, err)
+	}
+}
+
+// One that sends in bursts, most of which are spliced, is above the rate too.
+func TestBurstsIntoCopyCountForTheRate(t *testing.T) {
+	t.Parallel()
+	inTime := intime.Of(t, 200*time.Millisecond)
+	source, client := connect(t, newTracker(t, idle.Policy{MinReadRate: idle.Rate{BytesPerSecond: 40 << 10, Grace: 900 * time.Millisecond}}), nil)
+	dst, peer := tcpPair(t)
+	go readAll(peer)
+	go func() {
+		defer client.Close()
+		for range 6 {
+			client.Write(make([]byte, 64<<10)) // 128 kB/s
+			time.Sleep(500 * time.Millisecond)
+		}
+	}()
+	if _, err := io.Copy(dst, source); err != nil {
+		inTime.Error(err)
+	}
+}
+
 func TestTrickleIntoCopyIsCutByMinReadRate(t *testing.T) {
 	t.Parallel()
 	const grace = 500 * time.Millisecond

@@ -126,7 +126,7 @@ func replacing(flaw string, by int8) *thread {
 // closing is Conn.Stop.
 func closing() *thread {
 	t := newThread("closer")
-	t.lock("close").begin("Conn.close")
+	t.lock("close").begin("Conn.Stop")
 	t.step("close load", func(m *memory, r *registers) string {
 		if r.state = m.state; !r.state.live {
 			return "close unlock"

@@ -63,8 +63,8 @@ expire  = <phase [ <state { <state } [ >state.expire ] ]
 end     = [ <phase ] <state { <state } [ >state.expire ]
 force   = [ <phase ] <state { <state } [ >state.force ]
 
-Shard.track     = <state { insert }
-Conn.close      = [ <phase ] <state { <state } [ >state.stop ]
+Shard.Track     = <state { insert }
+Conn.Stop       = [ <phase ] <state { <state } [ >state.stop ]
 Shard.takeOne   = [ <phase ] <state { <state } >state.stop
 
 # A pass. A connection is marked before the last look that decides that it ends.

@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 		return Step{Operation: operation, By: operation, Word: word, Wrote: true, Was: was, Is: is}
 	}
 	const pause, await, touch = "Conn.PauseRead", "Conn.AwaitRead", "Conn.Touch"
-	ended := store("Conn.close", "state", uint64(Live), uint64(Over))
+	ended := store("Conn.Stop", "state", uint64(Live), uint64(Over))
 	for _, c := range []struct {
 		what  string
 		steps []Step
@@ -57,15 +57,15 @@ func TestCheck(t *testing.T) {
 	}{
 		{"nothing", nil, ""},
 		{"touches", []Step{load(touch, "lastIn", 5), load(touch, "lastIn", 5)}, ""},
-		{"a touch and the end", []Step{load(touch, "lastIn", 5), load("Conn.close", "state", uint64(Live)), ended}, ""},
+		{"a touch and the end", []Step{load(touch, "lastIn", 5), load("Conn.Stop", "state", uint64(Live)), ended}, ""},
 		{"a word that changes in between", []Step{load(touch, "lastIn", 5), load(touch, "lastIn", 6)}, "not the one that was stored last"},
 		{"a pause", []Step{load(pause, "phase", 1), load(pause, "in.at", 3), store(pause, "in.at", 3, 4), load(touch, "lastIn", 5)}, ""},
 		{"an await that is cut", []Step{load(await, "in.at", 3), load(await, "phase", 1)}, "has not ended"},
 		{"an await that is cut by a touch", []Step{load(await, "in.at", 3), load(await, "phase", 1), load(touch, "lastIn", 5)}, "is not over"},
 		{"a pause that stores first", []Step{load(pause, "phase", 1), store(pause, "in.at", 3, 4)}, "no such step; it has <in.at"},
 		{"two ends", []Step{
-			load("Conn.close", "state", uint64(Live)), ended, load("Conn.close", "state", uint64(Over)),
-			store("Conn.close", "state", uint64(Over), uint64(Over|Ending)),
+			load("Conn.Stop", "state", uint64(Live)), ended, load("Conn.Stop", "state", uint64(Over)),
+			store("Conn.Stop", "state", uint64(Over), uint64(Over|Ending)),
 		}, "no transition allows it"},
 		{"a touch that ends", []Step{load(touch, "lastIn", 5), store(touch, "state", uint64(Live), uint64(Over))}, "no transition allows it"},
 		{"a look", []Step{load("", "state", uint64(Live)), load("", "in.paid", 7)}, ""},

@@ -61,7 +61,7 @@ var Transitions = []Transition{
 	{Name: "put-back", By: by("Shard.replace"), Need: Live, Clear: Ending | Asking},
 	{Name: "expire", By: by("Shard.end"), Need: Live | Ending, Set: Over, Clear: Live},
 	{Name: "force", By: by("Shard.end"), Need: Live, Set: Over | Ending, Clear: Live},
-	{Name: "stop", By: by("Conn.close", "Shard.takeOne"), Need: Live, Set: Over, Clear: all &^ Over},
+	{Name: "stop", By: by("Conn.Stop", "Shard.takeOne"), Need: Live, Set: Over, Clear: all &^ Over},
 
 	// What a pass does.
 	{Name: "ask", By: by("Shard.ask"), Need: Live, Not: Asking, Set: Asking, Clear: Ending},

@@ -75,6 +75,7 @@ func (w *world) evictSome(pick uint64) {
 	switch got := w.tracker.EvictIdle(most); {
 	case got < 0 || got > most || got > 0 && !isSet(&n.now):
 		w.errorf("at %v: EvictIdle(%d) = %d: %+v", w.now(), most, got, n)
+	case len(n.some) > 0 && w.now() <= n.came+4*w.tick: // one is being evicted already, for a newcomer
 	case isSet(&n.now) && got < min(most, free) && !w.isBlocked():
 		w.errorf("at %v: EvictIdle(%d) = %d, and %d may be evicted: %+v", w.now(), most, got, free, n)
 	}
