@@ -70,8 +70,9 @@
 //
 // Input is an activity from the call of OnTraffic until it returns, so a handler that is slow
 // to answer doesn't make its connection time out. A loop always reads, so ReadTimeout and
-// MinReadRate count whenever nothing arrives. A Wake isn't an activity, except on a Unix socket while
-// bytes are left in gnet's buffer. OnTraffic, callbacks of AsyncWrite and tasks may all read.
+// MinReadRate count whenever nothing arrives. A Wake isn't an activity. The exception is a connection
+// with bytes left in gnet's buffer, on Unix sockets and on systems other than Linux, where the kernel
+// doesn't tell whether more have arrived. OnTraffic, callbacks of AsyncWrite and tasks may all read.
 //
 // gnet doesn't report writes, in callbacks or with AsyncWrite. Before a connection times out,
 // the kernel is asked whether bytes have moved: output has been sent, a slow client is still

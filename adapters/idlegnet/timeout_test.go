@@ -15,6 +15,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -113,6 +114,9 @@ func TestTimeoutErrorIsOneOfNet(t *testing.T) {
 
 // TestWakeIsNoActivity wakes a silent connection all the time.
 func TestWakeIsNoActivity(t *testing.T) {
+	if !kernel.SeesOutput {
+		t.Skip("the kernel doesn't tell when bytes arrived, so those that are left may be new")
+	}
 	const limit = 200 * ms
 	closed, onClose := closings()
 	conns := make(chan gnet.Conn, 1)
