@@ -47,8 +47,8 @@ func (s *conn) closed() bool { return s.rare.inbound < 0 }
 // arrived.
 //
 // Wake calls OnTraffic without new bytes. If more bytes are buffered than were left, the rest is new.
-// Otherwise it is a Wake, or bytes were read elsewhere meanwhile. From then on it isn't known how many
-// are new, so all that are buffered count.
+// Otherwise it is a Wake, or bytes were read elsewhere meanwhile. From then on, until none are left, it
+// isn't known how many are new, so all that are buffered count.
 func (s *conn) beforeTraffic() (arrived bool) {
 	switch n, left := s.c.InboundBuffered(), int(s.rare.inbound); {
 	case n > left && !s.rare.reads:
@@ -68,9 +68,15 @@ func (s *conn) beforeTraffic() (arrived bool) {
 // isWake reports whether OnTraffic is called although nothing has arrived since some bytes were left. If
 // the kernel doesn't report when bytes arrived, as for Unix sockets, it returns false.
 func (s *conn) isWake() bool {
-	const doubt = 20 * time.Millisecond // In may be that much too small
-	in := kernel.Inspect(uintptr(s.c.Fd())).In
-	return in > 0 && in+doubt >= s.loop.run.elapsed()-s.rare.leftAt
+	r := kernel.Inspect(uintptr(s.c.Fd()))
+	if r.Unread > 0 { // these will have an OnTraffic of their own
+		return true
+	}
+	doubt := 20 * time.Millisecond // In may be that much too small
+	if s.rare.reads {
+		doubt = 0
+	}
+	return r.In > 0 && r.In+doubt >= s.loop.run.elapsed()-s.rare.leftAt
 }
 
 // afterTraffic is called when an OnTraffic has returned.
@@ -93,6 +99,7 @@ func (s *conn) afterCallback() {
 	}
 	if n := int32(s.c.InboundBuffered()); n != s.rare.inbound {
 		s.own().inbound = n
+		s.rare.reads = s.rare.reads && n > 0
 	}
 	if n := s.c.OutboundBuffered(); n > 0 || s.rare.backlog != nil {
 		s.checkBacklog(n)

@@ -48,3 +48,30 @@ func TestMessageIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestMessageIsCopiedWhole: a copy from a socket that keeps messages apart reads each whole.
+func TestMessageIsCopiedWhole(t *testing.T) {
+	const size = 10_000
+	tracker := newTracker(t, idle.Policy{IdleTimeout: patience})
+	for _, wrapped := range []bool{false, true} {
+		source, peer := socketPair(t, "unixpacket", filepath.Join(t.TempDir(), "s"))
+		if wrapped {
+			c, err := wrapConn(source, tracker, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			source = c
+		}
+		peer.Write(random(size))
+		peer.Close()
+		server, client := connect(t, tracker, nil)
+		if n, err := io.Copy(server, source); n != size || err != nil {
+			t.Errorf("wrapped %v: copied %d bytes, %v", wrapped, n, err)
+		}
+		server.Close()
+		if got, err := io.ReadAll(client); err != nil || string(got) != string(random(size)) {
+			t.Errorf("wrapped %v: %d bytes arrive, %v", wrapped, len(got), err)
+		}
+	}
+}

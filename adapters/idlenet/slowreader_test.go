@@ -391,7 +391,7 @@ func TestSlowButSteadyReaderOfPipeIsNeverCut(t *testing.T) {
 }
 
 func slowlyDrained(t *testing.T, bare, client net.Conn, p idle.Policy) {
-	limit := max(p.WriteTimeout, p.IdleTimeout, p.MinWriteRate.Grace)
+	limit := max(p.WriteTimeout, p.IdleTimeout)
 	server, err := wrapConn(bare, newTracker(t, p), nil)
 	if err != nil {
 		t.Fatal(err)

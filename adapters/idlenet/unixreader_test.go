@@ -32,8 +32,24 @@ func TestSlowButSteadyReaderOfUnixSocketIsNotIdle(t *testing.T) {
 func TestSlowButSteadyReaderOfUnixSocketKeepsTheRate(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
+	rate := idle.Rate{BytesPerSecond: 4 << 10, Grace: 500 * time.Millisecond}
 	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
-	slowlyDrained(t, bare, client, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: 2 * time.Second}})
+	server, err := wrapConn(bare, newTracker(t, idle.Policy{MinWriteRate: rate}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	d := startDrain(client, 1<<10, 125*time.Millisecond) // 8 KiB/s, so that it reads a step in 2 s
+	result := make(chan error, 1)
+	go func() { result <- writeHuge(server) }()
+	select {
+	case err := <-result:
+		d.end()
+		d.pace.mustHaveBeen(t, rate.Grace/2)
+		t.Errorf("ended with %v", err)
+	case <-time.After(10 * time.Second):
+		d.end()
+	}
 }
 
 // One that reads at an eighth of the rate is cut.
@@ -129,4 +145,28 @@ func writeBits(c *Conn) error {
 			return err
 		}
 	}
+}
+
+// Small writes fit into the kernel's buffer, and don't wait. AwaitAcked makes them count as a write that
+// waits: for its rate too.
+func TestAwaitAckedSeesTheReader(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	server, client := connect(t, newTracker(t, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: time.Second}}), nil)
+	client.SetReadBuffer(16 << 10)
+	if _, err := server.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if !server.conn().AwaitAcked() {
+		t.Fatal("all is acknowledged, though the client hasn't read")
+	}
+	d := startDrain(client, 16<<10, 50*time.Millisecond) // 320 KiB/s
+	time.Sleep(2 * time.Second)
+	if err := server.Timeout(); err != nil {
+		d.end()
+		d.pace.mustHaveBeen(t, time.Second/2)
+		t.Error(err)
+		return
+	}
+	d.end()
 }

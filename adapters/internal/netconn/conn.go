@@ -44,6 +44,7 @@ const (
 	notifies               // inner reports when a write has to wait
 	counts                 // the kernel reports how many bytes are queued
 	sampled                // drained is valid
+	advanced               // the peer of a Unix socket has had its step in advance
 	newAccount             // see RestartWriteRate
 )
 
@@ -211,6 +212,7 @@ func (c *Conn) Enter(p *idle.Phase) {
 		panic("idlenet: Enter(nil); did Phase return an error?")
 	}
 	c.track.Enter(p)
+	c.setFlag(advanced, false)
 }
 
 // ReadAhead says whether the server now reads only to notice input, or its end, as early as

@@ -123,6 +123,9 @@ func (s *Setup) socketOf(r io.Reader) net.Conn {
 	if !ok || !definedIn("net", r) {
 		return nil
 	}
+	if addr := socket.LocalAddr(); addr == nil || addr.Network() == "unixpacket" || addr.Network() == "unixgram" {
+		return nil // a message has to be read whole
+	}
 	return socket
 }
 

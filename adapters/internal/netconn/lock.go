@@ -2,8 +2,7 @@ package netconn
 
 import "sync/atomic"
 
-// A lock of a Conn admits one goroutine at a time, in the order in which they come. A sync.Mutex
-// would do, but synctest doesn't see that a goroutine waits for one. So a test in virtual time would
+// A lock of a Conn admits one goroutine at a time. A sync.Mutex would do, but synctest doesn't see that a goroutine waits for one. So a test in virtual time would
 // stand still if a callback writes to a connection while another Write waits for the peer.
 type lock struct{ users atomic.Int32 } // the holder, and those that wait for it
 

@@ -87,7 +87,7 @@ func isWriteTimeout(err *idle.TimeoutError) bool {
 }
 
 // onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, bytes written do not count
-// as activity: they may be a farewell. So sent does not report them. For other limits they
+// as activity: they may be a farewell. So endWrite does not report them. For other limits they
 // wouldn't count anyway.
 func (c *Conn) onTimeout(ask func(any, *idle.TimeoutError) bool, owner any, err *idle.TimeoutError) (keep bool) {
 	if err.Reason == idle.ReasonIdle {

@@ -99,7 +99,7 @@ func (c *Conn) addTotal(n int) {
 func (c *Conn) endWrite(before uint32, n int, err error) {
 	c.total = before + uint32(n)
 	m := c.flags.Load()
-	if m&sampled != 0 {
+	if m&sampled != 0 || m&notifies == 0 {
 		c.written.Store(c.total)
 	}
 	switch {
@@ -111,11 +111,13 @@ func (c *Conn) endWrite(before uint32, n int, err error) {
 	default:
 		c.track.Sent(n)
 	}
-	if m&(sampled|notifies) == sampled|notifies {
-		if left := c.look(uint32(kernel.Queued(c.inner))); left > 0 && m&asking == 0 {
+	if ends := m&notifies != 0; m&sampled != 0 && (ends || c.total-c.drained.Load() > mostAhead) {
+		if left := c.look(c.total, kernel.Queued(c.inner)); left > 0 && m&asking == 0 {
 			c.track.Sent(left)
 		}
-		c.flags.And(^uint32(sampled))
+		if ends {
+			c.flags.And(^uint32(sampled))
+		}
 	}
 	c.track.PauseWrite()
 }
@@ -146,25 +148,31 @@ func (w *writer) WriteWaits(n int) {
 // awaitWrite reports that a write waits, or may wait. c.writing must be held.
 func (c *Conn) awaitWrite() {
 	m := c.flags.Load()
-	begins := m&counts != 0 && (m&sampled == 0 || m&(newAccount|notifies) == newAccount|notifies)
-	if begins {
+	if m&(counts|notifies) == counts|notifies && m&(sampled|newAccount) != sampled {
+		c.written.Store(c.total)
 		c.drained.Store(c.total - uint32(kernel.Queued(c.inner)))
 		c.flags.Or(sampled) // only now, or examine would report what has left before
 	}
-	if m&newAccount != 0 {
-		c.flags.And(^uint32(newAccount))
-		c.track.RestartWrite()
-	} else {
+	if m&newAccount == 0 {
 		c.track.AwaitWrite()
+		return
 	}
-	if _, unix := c.bare().(*net.UnixConn); begins && unix {
-		c.track.Sent(smallStep) // in advance: the kernel frees a step only when the peer has read all of it
+	ends := uint32(newAccount | advanced)
+	if m&notifies == 0 {
+		ends |= sampled // the next look is the first one
 	}
+	c.flags.And(^ends)
+	c.track.RestartWrite()
 }
 
-// look returns how many bytes have left the kernel since the last look. queued is how many are there.
-func (c *Conn) look(queued uint32) int {
-	now := c.written.Load() - queued
+// mostAhead is how many bytes may leave between two looks. A difference of 2³¹ couldn't be told from
+// a negative one.
+const mostAhead = 1 << 30
+
+// look returns how many bytes have left the kernel since the last look. written is how many were
+// written, and queued how many are there.
+func (c *Conn) look(written uint32, queued uint64) int {
+	now := written - uint32(queued)
 	for {
 		was := c.drained.Load()
 		if int32(now-was) <= 0 { // or the kernel has bytes that the writer hasn't counted yet
@@ -179,17 +187,33 @@ func (c *Conn) look(queued uint32) int {
 // examine returns what the kernel knows about the connection, which seems to have passed the
 // given limit.
 func (c *Conn) examine(about idle.Reason) idle.SocketState {
+	written := c.written.Load() // before Inspect, or bytes that are written meanwhile would seem to have left
 	r := c.Inspect()
 	e := r.Evidence()
+	ofRate := about == idle.ReasonMinWriteRate
+	m := c.flags.Load() // after Inspect, see awaitWrite
 	switch {
-	case c.flags.Load()&sampled == 0: // after Inspect, see waits
-	case !r.QueuedKnown && about == idle.ReasonMinWriteRate: // it seemed to count, but doesn't
-		c.flags.And(^uint32(counts | sampled))
-		e.NotWriting = true
-	case r.QueuedKnown:
-		e.Unreported = c.look(uint32(r.Queued))
+	case m&counts == 0 || m&(notifies|sampled) == notifies:
+	case !r.QueuedKnown:
+		if ofRate { // it seemed to count, but doesn't
+			c.flags.And(^uint32(counts | sampled))
+			e.NotWriting = true
+		}
+	case m&sampled == 0: // the first look since the account has begun
+		c.drained.Store(written - uint32(r.Queued))
+		c.flags.Or(sampled)
+		e.NotWriting = ofRate
+		if r.Out == 0 {
+			e.Out = 1
+		}
+	default:
+		e.Unreported = c.look(written, r.Queued)
 		if e.Unreported > 0 && r.Out == 0 { // it isn't known when
 			e.Out = 1
+		}
+		if _, unix := c.bare().(*net.UnixConn); ofRate && unix && m&advanced == 0 {
+			c.flags.Or(advanced)
+			e.Unreported += smallStep // in advance: the kernel frees a step only when the peer has read all of it
 		}
 	}
 	return e
