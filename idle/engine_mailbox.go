@@ -110,7 +110,7 @@ type dismissal struct {
 	reason Reason
 	cause  string
 	forced bool        // although it is in use, or its OnTimeout is running
-	last   clock.Stamp // of the last use; a later one averts the end. Zero if none does
+	last   clock.Stamp // of the last use that is known; a later use averts the end, unless it is zero
 
 	drain    *Draining   // nil, or it has to be under way still
 	capacity *Capacity   // nil, or it has to be set still

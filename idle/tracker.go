@@ -112,7 +112,7 @@ func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].Track(c, owner, h)
 }
 
-// NewShard makes a shard for an event loop. No activity on it takes a lock. Call its methods, and those of its
+// NewShard makes a shard for an event loop. Reporting an activity takes no lock. Call its methods, and those of its
 // connections, on the loop. Its [Hooks] are called there too.
 //
 // When something is due, execute is called on a goroutine of its own. It must make the loop call pass

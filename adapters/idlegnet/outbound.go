@@ -15,12 +15,11 @@ type backlog struct {
 	sent int  // bytes that have left since the last probe, as far as seen
 	grew bool // bytes were added since the last probe, which may hide some that left
 
-	hasTimes    bool          // the kernel reports when output last moved
-	hasAcked    bool          // the kernel reports how many bytes the peer has acknowledged
-	credit      kernel.Credit // used if hasAcked is set
-	kernelQueue uint64        // length of the kernel's send queue at the last probe
-	stillProbes int           // consecutive probes without progress
-	probed      bool          // there was a probe
+	hasTimes    bool   // the kernel reports when output last moved
+	acked       uint64 // bytes that the peer has acknowledged, as far as the kernel reports that
+	kernelQueue uint64 // length of the kernel's send queue at the last probe
+	stillProbes int    // consecutive probes without progress
+	probed      bool   // there was a probe
 }
 
 // maxStillProbes is the number of probes without progress after which the peer is believed to
@@ -64,8 +63,7 @@ func (s *conn) updateBacklog(n int) {
 // startBacklog starts a wait for n bytes to be sent.
 func (s *conn) startBacklog(n int) {
 	r := kernel.Inspect(uintptr(s.c.Fd()))
-	b := &backlog{held: n, hasTimes: r.Out > 0, hasAcked: r.AckedKnown, kernelQueue: r.Queued}
-	b.credit.Take(r.Acked) // bytes acknowledged before now do not count
+	b := &backlog{held: n, hasTimes: r.Out > 0, acked: r.Acked, kernelQueue: r.Queued}
 	s.own().backlog = b
 	s.track.RestartWrite() // no write was waiting until now, although one was reported
 }
@@ -79,8 +77,8 @@ func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 	}
 	e.OutEmpty = false // gnet holds bytes back
 	if r.Out > 0 {     // TCP: the kernel reports when output last moved
-		if b.hasAcked {
-			e.Unreported = b.credit.Take(r.Acked)
+		if r.AckedKnown {
+			e.Unreported, b.acked = int(r.Acked-b.acked), r.Acked
 		}
 		return
 	}

@@ -85,10 +85,10 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &conn{loop: &loop{run: &run{}}, rare: &rare{phase: phase, backlog: &backlog{hasAcked: true}}}
+	s := &conn{loop: &loop{run: &run{}}, rare: &rare{phase: phase, backlog: &backlog{}}}
 	progress := func(r kernel.Report) (e idle.SocketState) { s.addProgress(&e, r); return e }
 	for _, acked := range []uint64{5, 10} { // TCP
-		if p := progress(kernel.Report{Out: 1, Acked: acked}); p.Unreported != 5 {
+		if p := progress(kernel.Report{Out: 1, Acked: acked, AckedKnown: true}); p.Unreported != 5 {
 			t.Errorf("up to %d: %+v", acked, p)
 		}
 	}

@@ -50,9 +50,9 @@
 //
 // RemoteAddr of its connections waits for the PROXY header. Accept doesn't.
 //
-// The kernel is asked whether bytes have moved (see What counts) if the library's connections show
-// the socket by a method NetConn, or Raw as those of pires/go-proxyproto do. With a library that has
-// neither, put a listener in between whose connections have NetConn.
+// To ask the kernel whether bytes have moved (see What counts), idlenet needs the socket inside. It
+// calls the method NetConn or, as with pires/go-proxyproto, Raw. If a library has neither, put a
+// listener in between whose connections have NetConn.
 //
 // # The socket
 //

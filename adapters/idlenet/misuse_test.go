@@ -51,8 +51,8 @@ func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 	}
 }
 
-// TestWhatWrapsAConnIsRefused: a wrapper that embeds a Conn, or a connection of crypto/tls, as that of a
-// LimitListener does.
+// TestWhatWrapsAConnIsRefused: a struct that embeds a Conn or a TLS connection is refused. The
+// connections of netutil.LimitListener are such structs.
 func TestWhatWrapsAConnIsRefused(t *testing.T) {
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 	c, _ := pipe(t, tracker, nil)

@@ -175,7 +175,8 @@ func TestSourceOfCopyAboveTheRateIsNotCut(t *testing.T) {
 	}
 }
 
-// A pipe isn't a regular file: a copy from it waits for whoever writes to it, which is no wait for the peer.
+// A copy from a pipe waits for the pipe's writer. WriteTimeout doesn't count meanwhile, because the peer
+// has nothing to read.
 func TestSilentPipeIsNoWrite(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
@@ -192,7 +193,7 @@ func TestSilentPipeIsNoWrite(t *testing.T) {
 	}
 }
 
-// One that sends in bursts, most of which are spliced, is above the rate too.
+// Bytes that are spliced count for MinReadRate, so a source that sends fast bursts isn't cut.
 func TestBurstsIntoCopyCountForTheRate(t *testing.T) {
 	t.Parallel()
 	inTime := intime.Of(t, 200*time.Millisecond)

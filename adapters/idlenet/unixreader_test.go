@@ -3,6 +3,7 @@
 package idlenet
 
 import (
+	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,6 +11,18 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
+
+// connectUnix returns both ends of a Unix socket, the server's wrapped.
+func connectUnix(t *testing.T, p idle.Policy) (server *Conn, client net.Conn) {
+	t.Helper()
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	server, err := wrapConn(bare, newTracker(t, p), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server, client
+}
 
 // Where the kernel does not tell of progress, steps must be small enough.
 func TestSlowButSteadyReaderOfUnixSocketIsNeverCut(t *testing.T) {
@@ -33,12 +46,7 @@ func TestSlowButSteadyReaderOfUnixSocketKeepsTheRate(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
 	rate := idle.Rate{BytesPerSecond: 4 << 10, Grace: 500 * time.Millisecond}
-	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
-	server, err := wrapConn(bare, newTracker(t, idle.Policy{MinWriteRate: rate}), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server, client := connectUnix(t, idle.Policy{MinWriteRate: rate})
 	d := startDrain(client, 1<<10, 125*time.Millisecond) // 8 KiB/s, so that it reads a step in 2 s
 	result := make(chan error, 1)
 	go func() { result <- writeHuge(server) }()
@@ -57,12 +65,7 @@ func TestReaderOfUnixSocketThatIsTooSlowIsCut(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
 	rate := idle.Rate{BytesPerSecond: 64 << 10, Grace: 500 * time.Millisecond}
-	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
-	server, err := wrapConn(bare, newTracker(t, idle.Policy{MinWriteRate: rate}), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server, client := connectUnix(t, idle.Policy{MinWriteRate: rate})
 	d := startDrain(client, 1<<10, 125*time.Millisecond) // 8 KiB/s
 	defer d.end()
 	begun := time.Now()
@@ -74,12 +77,7 @@ func TestReaderOfUnixSocketThatIsTooSlowIsCut(t *testing.T) {
 func TestReaderOfUnixSocketThatStopsIsCutByWriteTimeout(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
-	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
-	server, err := wrapConn(bare, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server, client := connectUnix(t, idle.Policy{WriteTimeout: limit})
 	if _, err := server.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +119,7 @@ func TestPeerOfUnixSocketThatTakesNothingIsCutOnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inTime := intime.Of(t, limit/4)
-			bare, _ := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
-			server, err := wrapConn(bare, newTracker(t, c.policy), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer server.Close()
+			server, _ := connectUnix(t, c.policy)
 			begun := time.Now()
 			err, at := await(t, func() error { return c.op(server) })
 			wantTimeout(t, err, c.reason)

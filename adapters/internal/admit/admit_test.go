@@ -87,7 +87,8 @@ func TestAcceptDoesNotSpin(t *testing.T) {
 	})
 }
 
-// TestAcceptEndsWithTheTracker: nobody is evicted any more, so it would wait for ever.
+// TestAcceptEndsWithTheTracker: a closed tracker evicts nobody, so Accept fails instead of waiting
+// for descriptors.
 func TestAcceptEndsWithTheTracker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, nil)

@@ -16,7 +16,7 @@ type Report struct {
 	Unread      int           // how many bytes are waiting to be read, or 1 if the system only reports that there are some
 	In, Out     time.Duration // time since bytes arrived, and since output moved; see Inspect
 	QueuedKnown bool          // Queued is known
-	Queued      uint64        // bytes written by the application that the peer has not acknowledged
+	Queued      uint64        // bytes written that the peer has not acknowledged; of a Unix socket, the memory that they take
 	NotSent     uint64        // bytes of Queued that are not sent yet, because the peer or the network is slow
 	AckedKnown  bool          // Acked is known
 	Acked       uint64        // bytes that the peer has acknowledged since the connection was made
@@ -87,16 +87,6 @@ func Queued(nc net.Conn) (n uint64) {
 	return n
 }
 
-// Acked returns Report.Acked of the socket that nc is or wraps, or 0 if it is not known.
-// It costs a fourth of InspectConn. MPTCP sockets must be excluded before.
-func Acked(nc net.Conn) (n uint64) {
-	if sim, ok := nc.(Simulated); ok {
-		return sim.Report().Acked
-	}
-	control(nc, func(fd uintptr) { n = acked(fd) })
-	return n
-}
-
 // control calls f with the descriptor of the socket that nc is or wraps, if there is one.
 func control(nc net.Conn, f func(fd uintptr)) {
 	if sc := SocketUnder(nc); sc != nil {
@@ -112,9 +102,8 @@ func SocketUnder(nc net.Conn) syscall.Conn {
 	return socket
 }
 
-// Under returns nc, or the first connection inside it, if it is a T. It looks through wrappers that
-// have a NetConn method, as *tls.Conn has, or a Raw method, as those of github.com/pires/go-proxyproto
-// have.
+// Under returns nc, or the first connection inside it, that is a T. It looks through wrappers by their
+// method NetConn, such as that of *tls.Conn, or Raw, such as that of github.com/pires/go-proxyproto.
 func Under[T any](nc net.Conn) (found T, ok bool) {
 	for {
 		if found, ok = nc.(T); ok {

@@ -55,14 +55,6 @@ func queued(fd uintptr) uint64 {
 	return uint64(n)
 }
 
-func acked(fd uintptr) uint64 {
-	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return 0
-	}
-	return info.Bytes_acked
-}
-
 // lastOutput returns for how many milliseconds output has not moved. The result
 // may be too small but is never too large. Output moves when new bytes are sent,
 // and when the peer acknowledges bytes while some are queued.

@@ -10,5 +10,3 @@ const SeesOutput = false
 func Inspect(uintptr) Report { return Report{} }
 
 func queued(uintptr) uint64 { return 0 }
-
-func acked(uintptr) uint64 { return 0 }

@@ -25,5 +25,3 @@ func Inspect(fd uintptr) (r Report) {
 }
 
 func queued(uintptr) uint64 { return 0 }
-
-func acked(uintptr) uint64 { return 0 }

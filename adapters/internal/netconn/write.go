@@ -16,11 +16,12 @@ import (
 // doesn't tell when that is, it waits from its beginning.
 //
 // Bytes that merely wait in the kernel don't give a slow reader more time. So a minimum write rate
-// counts the bytes that have left the kernel: those written less those queued, which drained holds
-// as it was at the last look. Each look reports the difference to the one before. The first is when
-// a write begins to wait, and the last is its end; in between, each check of the rate looks. So
-// bytes that leave while no write waits don't count, as that time doesn't either. Where the kernel
-// doesn't tell when a write waits, drained counts from the beginning, and all bytes count.
+// counts the bytes that have left the kernel: those written, less those queued. drained is that number
+// at the last look. Each look reports how much it has grown.
+//
+// We look when a write begins to wait, whenever the rate is checked, and at the end of the write. So
+// bytes that leave while no write waits don't count, and neither does that time. Where the kernel
+// doesn't tell when a write waits, all bytes count that leave after the rate's account has begun.
 //
 // Where the kernel doesn't report how many bytes are queued, each step of a write counts as soon as
 // the kernel has accepted it.
@@ -122,8 +123,8 @@ func (c *Conn) endWrite(before uint32, n int, err error) {
 	c.track.PauseWrite()
 }
 
-// isDeadline reports whether err is that of a deadline, which is the user's own if the connection
-// has not timed out. Not all connections return os.ErrDeadlineExceeded.
+// isDeadline reports whether err says that a deadline has passed. Until the connection has timed out,
+// that's the user's own. Not all connections return os.ErrDeadlineExceeded.
 func isDeadline(err error) bool {
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		return err != nil
