@@ -1,12 +1,13 @@
 //go:build proof
 
 // Package suites runs the tests of other projects over connections with timeouts, to see that
-// these behave like connections without: those of net/http, fasthttp, gnet and crypto/tls.
+// these behave like connections without: those of net/http, fasthttp, gnet, crypto/tls,
+// x/crypto/ssh and nats-server.
 //
 //	go -C bench test -tags proof ./proof/suites -v -timeout 2h -run Suites/nethttp
 //
-// What is tested gets one line, in a copy: the Serve method of a server replaces its listener
-// by what a function variable returns. A test file that is added to the suite sets that
+// What is tested gets one line, in a copy: the Serve method of a server, for example, replaces its
+// listener by what a function variable returns. A test file that is added to the suite sets that
 // variable, so that every listener that a test serves on goes through an adapter, with limits
 // that no test reaches. A module is copied to a temporary directory. Files of the standard
 // library are overlaid, so its tests run where they are, and can still reach internals. A
@@ -14,6 +15,8 @@
 //
 // Each suite runs twice: bare, and wrapped. A test that fails only when wrapped is run alone,
 // twice. If it passes then, it is only logged.
+//
+// A new suite is an entry in suites, and a file in testdata that sets its variable.
 package suites
 
 import (
@@ -37,6 +40,7 @@ import (
 type suite struct {
 	name     string
 	module   string // empty for the standard library
+	version  string // of the module, if our go.mod doesn't require it
 	packages []string
 	patches  []patch
 	differ   map[string]string // tests that are known to differ, and why
@@ -51,11 +55,14 @@ type patch struct {
 }
 
 const (
-	fasthttp = "github.com/valyala/fasthttp"
-	gnet     = "github.com/panjf2000/gnet/v2"
-	hijacked = "it wants a hijacked connection to be a *net.TCPConn, and the wrapper is handed out"
-	caller   = "it wants the log to name the caller of a superfluous WriteHeader, and names the wrapper of the ResponseWriter"
-	tlsConn  = "its connection is no *tls.Conn, but has a method ConnectionState, and Accept refuses what has TLS inside"
+	fasthttp  = "github.com/valyala/fasthttp"
+	gnet      = "github.com/panjf2000/gnet/v2"
+	crypto    = "golang.org/x/crypto"
+	nats      = "github.com/nats-io/nats-server/v2"
+	hijacked  = "it wants a hijacked connection to be a *net.TCPConn, and the wrapper is handed out"
+	forgotten = "it never closes a connection that it hijacks; the tracker refers to it, and TestMain finds the tracker's goroutines"
+	caller    = "it wants the log to name the caller of a superfluous WriteHeader, and names the wrapper of the ResponseWriter"
+	tlsConn   = "its connection is no *tls.Conn, but has a method ConnectionState, and Accept refuses what has TLS inside"
 )
 
 func suites() []suite {
@@ -71,6 +78,9 @@ func suites() []suite {
 			"TestTLSServerWithoutTLSConn":             tlsConn,
 			"TestClientServerTLSConnWrapper":          tlsConn, // since Go 1.27
 			"TestAutomaticHTTP2_Serve_NonH2TLSConfig": "it wants Serve to set up no HTTP/2; Wrap does, because ServeTLS may be called, and leaves the TLSConfig alone",
+			"TestTransportProxy":                      forgotten,
+			"TestOnProxyConnectResponse":              forgotten,
+			"TestResponseControllerHijack":            forgotten,
 			"TestHijackAfterCloseNotifier":            hijacked,
 			"TestReverseProxyWebSocketHalfTCP":        hijacked,
 			"TestWriteHeaderNoCodeCheck":              caller,
@@ -111,6 +121,26 @@ func suites() []suite {
 			file:   "crypto/tls/tls_test.go",
 			after:  "		ln, err = net.Listen(\"tcp6\", \"[::1]:0\")\n	}\n	if err != nil {\n		t.Fatal(err)\n	}",
 			insert: "	if SuitesHook != nil { ln = SuitesHook(ln) }",
+		}},
+	}, {
+		name: "ssh", module: crypto, version: "v0.58.0", packages: []string{crypto + "/ssh", crypto + "/ssh/agent"},
+		patches: []patch{{
+			file:    crypto + "/ssh/server.go",
+			after:   "func NewServerConn(c net.Conn, config *ServerConfig) (*ServerConn, <-chan NewChannel, <-chan *Request, error) {",
+			insert:  "	if SuitesHook != nil { c = SuitesHook(c) }",
+			declare: "SuitesHook func(net.Conn) net.Conn",
+		}, {
+			file:   crypto + "/ssh/client.go",
+			after:  "func NewClientConn(c net.Conn, addr string, config *ClientConfig) (Conn, <-chan NewChannel, <-chan *Request, error) {",
+			insert: "	if SuitesHook != nil { c = SuitesHook(c) }",
+		}},
+	}, {
+		name: "nats", module: nats, version: "v2.15.2", packages: []string{nats + "/test"},
+		patches: []patch{{
+			file:    nats + "/server/util.go",
+			after:   "func natsListen(network, address string) (net.Listener, error) {",
+			insert:  "	if SuitesHook != nil { return SuitesHook(natsListenConfig.Listen(context.Background(), network, address)) }",
+			declare: "SuitesHook func(net.Listener, error) (net.Listener, error)",
 		}},
 	}}
 }
@@ -181,7 +211,7 @@ func (s suite) prepare(t *testing.T) *workspace {
 // copy. Sums of what only the tests of the copy need are in its own go.sum.
 func (w *workspace) copyModule() {
 	var module struct{ Version, Dir string }
-	w.must(json.Unmarshal(w.output("go", "mod", "download", "-json", w.module), &module))
+	w.must(json.Unmarshal(w.output("go", "mod", "download", "-json", strings.TrimSuffix(w.module+"@"+w.version, "@")), &module))
 	w.tree = filepath.Join(w.dir, "module")
 	w.must(os.CopyFS(w.tree, os.DirFS(module.Dir)))
 	mod, err := os.ReadFile(filepath.Join(w.root, "go.mod"))
@@ -259,7 +289,7 @@ func (w *workspace) run(wrap, pattern string) results {
 	cmd.Dir = w.root
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "SUITES_WRAP="+wrap, "SUITES_LOG="+filepath.Join(w.dir, "wraps.log"))
 	out, _ := cmd.Output() // it fails if a test does
-	r, count := results{}, map[string]int{}
+	r, count, said := results{}, map[string]int{}, map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -270,6 +300,13 @@ func (w *workspace) run(wrap, pattern string) results {
 			r[e.Package+" "+e.Test] = strings.Replace(e.Action, "start", "run", 1)
 		case "build-output":
 			w.t.Log(e.Output)
+		case "output":
+			if e.Test == "" {
+				said[e.Package] += e.Output
+			}
+		}
+		if e.Action == "fail" && e.Test == "" {
+			w.t.Logf("%s failed: %s", e.Package, said[e.Package]) // maybe none of its tests did
 		}
 	}
 	for _, outcome := range r {

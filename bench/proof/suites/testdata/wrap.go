@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
@@ -11,8 +12,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// SUITES_WRAP is empty for a bare run. To the file SUITES_LOG goes a line for each listener
-// or handler that has got timeouts.
+// SUITES_WRAP is empty for a bare run. To the file SUITES_LOG goes a line for each listener,
+// connection or handler that has got timeouts.
 var (
 	suitesWrap = os.Getenv("SUITES_WRAP")
 	suitesLog  = os.Getenv("SUITES_LOG")
@@ -67,6 +68,22 @@ func wrapAny(l net.Listener) net.Listener {
 	}
 	note("idlenet")
 	return &wrapped{inner}
+}
+
+// tracker is for connections without a listener.
+var tracker = sync.OnceValues(func() (*idle.Tracker, error) { return idle.New(policy, nil) })
+
+// wrapConn returns nc with the timeouts of idlenet.
+func wrapConn(nc net.Conn) net.Conn {
+	t, err := tracker()
+	if err != nil {
+		panic(err)
+	}
+	if nc, err = idlenet.WrapConn(nc, t, nil); err != nil {
+		panic(err)
+	}
+	note("idlenet")
+	return nc
 }
 
 // note tells what was wrapped by what.
