@@ -7,7 +7,7 @@ import (
 	"net"
 	"reflect"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/admit"
+	"github.com/idlewheel/idlewheel/adapters/internal/descriptors"
 	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -150,7 +150,7 @@ func (l *Listener) Phase(p idle.Policy) (*idle.Phase, error) {
 // Accept fails with the error of the system.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
-		nc, err := admit.Accept(l.Listener, l.tracker)
+		nc, err := descriptors.Accept(l.Listener, l.tracker)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/adapters/internal/admit"
+	"github.com/idlewheel/idlewheel/adapters/internal/descriptors"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
@@ -179,7 +179,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.served = true
 	l.mu.Unlock()
 	for {
-		nc, err := admit.Accept(l.ln, l.tracker)
+		nc, err := descriptors.Accept(l.ln, l.tracker)
 		if err != nil {
 			l.drain.awaitStop()
 			return nil, err

@@ -1,5 +1,5 @@
-// Package admit accepts connections for trackers that have a capacity.
-package admit
+// Package descriptors lets Accept go on when the process runs out of descriptors.
+package descriptors
 
 import (
 	"errors"
