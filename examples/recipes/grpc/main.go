@@ -1,14 +1,14 @@
-// Command grpc is a grpc-go server on a listener of idlenet. What idlenet can't see in the bytes,
-// grpc-go limits itself.
+// Command grpc is a grpc-go server on a listener of idlenet. idlenet limits bytes, and grpc-go what
+// only the frames show: pings, calls and the age of a connection.
 //
 //	go -C examples/recipes run ./grpc
 //
 // This holds:
 //
-//	a client that sends no HTTP/2 preface      ConnectionTimeout, 10 s
+//	no TLS handshake, or no HTTP/2 preface     ConnectionTimeout of grpc-go, 10 s in all
 //	a client that doesn't read its connection  WriteTimeout of idlenet, 20 s
 //	a client that has vanished                 pings of grpc-go: after 1 min, closed after 20 s more
-//	a connection without calls                 MaxConnectionIdle, 5 min
+//	a connection without calls                 MaxConnectionIdle, 5 min, whoever pings
 //	an old connection                          MaxConnectionAge, 30 min, and 1 min for its calls
 //	many connections                           Capacity of idlenet
 //	many connections of one address            PerKey of package admit
@@ -21,7 +21,12 @@
 // would be too late: the interceptor of a unary call runs when the message has arrived.
 //
 // A stream that may be silent for hours has no deadline. Pings keep its connection alive, and
-// MaxConnectionAge ends it: the client has to open it again.
+// MaxConnectionAge ends it: the client has to open it again. The client may ping too. By default
+// grpc-go takes pings more often than every 5 min for abuse and closes the connection
+// (envoyproxy/go-control-plane#449), so EnforcementPolicy allows what clients of grpc-go may set.
+//
+// To shut down, call GracefulStop, and Stop if calls take too long. Don't drain the tracker: it would
+// cut calls. MaxConnectionAge varies by a tenth, so clients don't all come back at once.
 //
 // Without TLS, an idle connection costs 32 kB more than without idlenet, because grpc-go keeps a read
 // buffer for connections that aren't a *net.TCPConn. grpc.ReadBufferSize makes it smaller.
@@ -60,8 +65,7 @@ func serve(ln net.Listener) error {
 	if err != nil {
 		return err
 	}
-	// IdleTimeout is longer than keepalive needs to find that a client has vanished, so that
-	// pings keep a silent stream alive.
+	// IdleTimeout is longer than Time and Timeout together, so that pings keep a silent stream alive.
 	l, err := idlenet.Wrap(gate.Listener(ln), idle.Policy{IdleTimeout: 2 * time.Minute, WriteTimeout: 20 * time.Second}, nil)
 	if err != nil {
 		return err
@@ -77,6 +81,10 @@ func serve(ln net.Listener) error {
 			MaxConnectionAgeGrace: time.Minute,
 			Time:                  time.Minute,
 			Timeout:               20 * time.Second,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             5 * time.Second, // clients may ping every 10 s, and the network bunches pings
+			PermitWithoutStream: true,
 		}),
 		grpc.InTapHandle(setDeadline),
 	)

@@ -10,15 +10,17 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/idlewheel/idlewheel/adapters/idletest"
 )
 
-// TestClients: connections end after the limits that the doc comment names.
-func TestClients(t *testing.T) {
+// TestBadClients: connections end after the limits that the doc comment names.
+func TestBadClients(t *testing.T) {
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // which the server acknowledges
 	for what, test := range map[string]struct {
@@ -26,6 +28,15 @@ func TestClients(t *testing.T) {
 		want   time.Duration
 	}{
 		"sends nothing": {func(conn net.Conn) { io.Copy(io.Discard, conn) }, 10 * time.Second},
+		"sends a preface that trickles": {func(conn net.Conn) {
+			go io.Copy(io.Discard, conn)
+			for b := preface; len(b) > 0; b = b[1:] { // 14 s
+				if _, err := io.WriteString(conn, b[:1]); err != nil {
+					return
+				}
+				time.Sleep(600 * time.Millisecond)
+			}
+		}, 10 * time.Second},
 		"doesn't answer pings": {func(conn net.Conn) {
 			go io.WriteString(conn, preface+settings)
 			io.Copy(io.Discard, conn)
@@ -56,41 +67,77 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestCalls: the server's deadline ends a unary call whose message doesn't come. A silent stream
-// lives as long as its connection may, which varies by a tenth.
-func TestCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pipes := idletest.NewListener()
-		defer pipes.Close()
-		go serve(pipes)
-		conn, err := grpc.NewClient("passthrough:///pipe",
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipes.DialContext(ctx) }))
-		if err != nil {
+// withClients runs a test with a client of grpc-go that sends no pings, so that only the server's
+// keep a connection alive, and with one that pings as often as it may.
+func withClients(t *testing.T, test func(t *testing.T, conn *grpc.ClientConn)) {
+	for what, pings := range map[string]grpc.DialOption{
+		"without pings": grpc.EmptyDialOption{},
+		"with pings":    grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, PermitWithoutStream: true}),
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pipes := idletest.NewListener()
+				defer pipes.Close()
+				go serve(pipes)
+				conn, err := grpc.NewClient("passthrough:///pipe",
+					grpc.WithTransportCredentials(insecure.NewCredentials()),
+					grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipes.DialContext(ctx) }),
+					pings)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				test(t, conn)
+			})
+		})
+	}
+}
+
+// TestIdleConnection: a connection without calls is asked to leave.
+func TestIdleConnection(t *testing.T) {
+	withClients(t, func(t *testing.T, conn *grpc.ClientConn) {
+		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), new(grpc_health_v1.HealthCheckRequest)); err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
 		begun := time.Now()
-		stream, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), new(grpc_health_v1.HealthCheckRequest))
+		conn.WaitForStateChange(t.Context(), connectivity.Ready)
+		if got := time.Since(begun).Round(time.Second); got != 5*time.Minute {
+			t.Errorf("it ended after %v", got)
+		}
+	})
+}
+
+// TestSilentStream: a stream on which nobody sends anything lives as long as its connection may.
+func TestSilentStream(t *testing.T) {
+	withClients(t, func(t *testing.T, conn *grpc.ClientConn) {
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, grpc_health_v1.Health_Watch_FullMethodName)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stalled, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, grpc_health_v1.Health_Check_FullMethodName)
-		if err != nil {
-			t.Fatal(err)
+		if err := stream.RecvMsg(new(grpc_health_v1.HealthCheckResponse)); err == nil {
+			t.Error("the server has sent a message")
 		}
-		err = stalled.RecvMsg(new(grpc_health_v1.HealthCheckResponse))
-		if waited := time.Since(begun).Round(time.Second); status.Code(err) != codes.DeadlineExceeded || waited != 30*time.Second {
-			t.Errorf("the call ended after %v with %v", waited, err)
-		}
-		if _, err := stream.Recv(); err != nil { // the only status
-			t.Error(err)
-		}
-		if _, err := stream.Recv(); err == nil {
-			t.Error("there is a second status")
-		}
+		// MaxConnectionAge varies by a tenth, and the grace follows
 		if lived := time.Since(begun); lived < 28*time.Minute || lived > 34*time.Minute+time.Second {
 			t.Errorf("the stream ended after %v", lived)
+		}
+	})
+}
+
+// TestStalledCall: the server's deadline ends a unary call whose message doesn't come.
+func TestStalledCall(t *testing.T) {
+	withClients(t, func(t *testing.T, conn *grpc.ClientConn) {
+		begun := time.Now()
+		call, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, grpc_health_v1.Health_Check_FullMethodName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = call.RecvMsg(new(grpc_health_v1.HealthCheckResponse))
+		if waited := time.Since(begun).Round(time.Second); status.Code(err) != codes.DeadlineExceeded || waited != 30*time.Second {
+			t.Errorf("the call ended after %v with %v", waited, err)
 		}
 	})
 }
