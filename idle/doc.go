@@ -3,8 +3,7 @@
 //
 // A server uses this package through an adapter: adapters/idlenet for a net.Listener or a
 // net.Conn, adapters/idlegnet for gnet, adapters/idlehttp for net/http, adapters/idlefasthttp
-// for fasthttp, adapters/idlegrpc for grpc-go. The HTTP adapters and idlegrpc take Timeouts;
-// idlenet and idlegnet take a [Policy]:
+// for fasthttp. The HTTP adapters take Timeouts; idlenet and idlegnet take a [Policy]:
 //
 //	policy := idle.Policy{IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second}
 //	ln, err = idlenet.Wrap(ln, policy, nil)
@@ -63,7 +62,7 @@
 // goroutine:
 //
 //	SetPolicy            changes the limits of new and open connections (idlenet, idlegnet;
-//	                     the HTTP adapters and idlegrpc have SetTimeouts on their listeners)
+//	                     the HTTP adapters have SetTimeouts on their listeners)
 //	SetCapacity          bounds the number of connections; evicts those that are idle longest
 //	Drain                asks all connections to leave and then ends them, idle longest first,
 //	                     at an even rate

@@ -77,7 +77,7 @@ func TraceAll(t *testing.T, steps int, n uint64, run func()) {
 }
 
 // ofServers matches the stacks of goroutines that may use connections.
-var ofServers = regexp.MustCompile(`idlewheel/(adapters/|idle\.\(|.*\.serve)|net/http\.\(|fasthttp\.\(|gnet/v2\.\(|grpc[./].*\(\*`)
+var ofServers = regexp.MustCompile(`idlewheel/(adapters/|idle\.\(|.*\.serve)|net/http\.\(|fasthttp\.\(|gnet/v2\.\(`)
 
 // serversRun reports whether another goroutine than the caller's may use connections.
 func serversRun() bool {

@@ -66,8 +66,7 @@
 //
 //	tcp, ok := idlenet.Unwrap(conn).NetConn().(*net.TCPConn)
 //
-// Connections of the HTTP adapters and idlegrpc aren't Conns, but they have these methods too, and
-// NetConn.
+// Connections of the HTTP adapters aren't Conns, but they have these methods too, and NetConn.
 //
 // # Callbacks
 //

@@ -46,11 +46,6 @@ func (l *ledger) clientData(f *frame, p piece) {
 		} else {
 			s.received += int64(len(data))
 		}
-		if l.messages {
-			was := s.message.open()
-			s.message.read(data)
-			l.changed = l.changed || s.message.open() != was
-		}
 	}
 	if !p.ends {
 		return

@@ -24,8 +24,6 @@ type ledger struct {
 	serverBlock headerBlock // the server's latest one
 	interims    interims    // among the server's
 
-	messages bool // bodies consist of messages of gRPC; see Messages
-
 	greeted bool // the server has sent a frame; the first one is its SETTINGS
 	pong    bool // the client has answered our PING
 
@@ -94,9 +92,9 @@ func (l *ledger) responseDone(s *stream) {
 
 // owes reports whether the client still has to send part of the request and has the window for
 // it. Once the response has begun, client and server may take turns as they like, so the client
-// owes only the rest of a message.
+// owes nothing.
 func (l *ledger) owes(s *stream) bool {
-	return s.flags&(clientEnded|resetting) == 0 && (!s.is(responded) || s.message.open()) && s.toServer > 0 && l.toServer > 0
+	return s.flags&(clientEnded|resetting|responded) == 0 && s.toServer > 0 && l.toServer > 0
 }
 
 // stalls reports whether the client stalls the response of s. A server sends as

@@ -13,8 +13,6 @@ type stream struct {
 	sent, received int64 // bytes of DATA while wait is nil
 	wait           *wait // the wait for the client; nil until there is one
 
-	message message // of the client's, if the ledger reads messages
-
 	phase *idle.Phase // its own limits; nil if the limits of all streams apply
 }
 

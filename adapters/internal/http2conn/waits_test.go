@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,54 +182,6 @@ func TestWaitBeginsAgain(t *testing.T) {
 			t.Errorf("%d resets though it may send", n)
 		}
 	})
-}
-
-// TestMessages: in a stream whose response has begun, the client owes the rest of a message of
-// gRPC, and nothing between two messages. The bytes may come in pieces of any size.
-func TestMessages(t *testing.T) {
-	const long = 300
-	body := slices.Concat(
-		[]byte{0, 0, 0, 0, 2, 'h', 'i'}, []byte{1, 0, 0, 0, 0}, append([]byte{0, 0, 0, long >> 8, long & 0xff}, make([]byte, long)...),
-	)
-	inside := func(at int) bool { return at != 0 && at != 7 && at != 12 && at != len(body) }
-	for _, padded := range []bool{false, true} {
-		l := newLedger()
-		l.messages = true
-		l.receive(request(1, false))
-		l.send(response(1), nil)
-		s := l.streams.find(1)
-		for at := range body {
-			l.changed = false
-			if padded {
-				l.receive(bytesOf(typeData, flagPadded, 1, []byte{2, body[at], 9, 9}))
-			} else {
-				for _, b := range bytesOf(typeData, 0, 1, body[at:at+1]) {
-					l.receive([]byte{b})
-				}
-			}
-			if got, want := l.owes(s), inside(at+1); got != want || l.changed != (inside(at) != want) {
-				t.Errorf("after %d bytes the client owes something: %v, changed: %v", at+1, got, l.changed)
-			}
-		}
-		l.changed = false
-		if l.receive(bytesOf(typeData, 0, 1, body)); l.owes(s) || l.changed {
-			t.Error("after whole messages the client owes something")
-		}
-		l.receive(bytesOf(typeData, 0, 1, body[:3]))
-		if s.toServer = 0; l.owes(s) {
-			t.Error("the client owes something without a window")
-		}
-		s.toServer = 1
-		if l.receive(bytesOf(typeData, flagEndStream, 1, nil)); l.owes(s) {
-			t.Error("the client owes something after the end")
-		}
-	}
-	l := newLedger()
-	l.receive(request(1, false))
-	l.send(response(1), nil)
-	if l.receive(bytesOf(typeData, 0, 1, []byte("any"))); l.owes(l.streams.find(1)) {
-		t.Error("a body of HTTP is no message")
-	}
 }
 
 // Of a stream that is to be reset nothing is awaited.

@@ -153,7 +153,7 @@ func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err err
 }
 
 // SetServer records which server l belongs to, and how to shut that down. It is called before l
-// is served, or by a Shutdown.
+// is served.
 func SetServer(l *Listener, server any, shut func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,20 +165,6 @@ func (l *Listener) getServer() (server any, shut func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.server, l.shut
-}
-
-// AwaitClosed waits until l is closed, if it is served, or until over is closed.
-func AwaitClosed(l *Listener, over <-chan struct{}) {
-	l.mu.Lock()
-	served := l.served
-	l.mu.Unlock()
-	if !served {
-		return
-	}
-	select {
-	case <-l.drain.stopped.Done():
-	case <-over:
-	}
 }
 
 // LameDuck asks clients to leave while their server goes on, for the time d or until ctx is done.
