@@ -19,16 +19,29 @@ func Inspect(fd uintptr) (r Report) {
 	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
 		r.Unread = n
 	}
-	if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	isTCP := err == nil && !isMultipath(fd)
+	if isTCP && hasSentAll(info) { // most connections that time out; a system call less for each
+		r.QueuedKnown = true
+	} else if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
 		r.Queued, r.QueuedKnown = uint64(n), true
 	}
-	if proto, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL); err == nil && proto == unix.IPPROTO_MPTCP {
-		return r // TCP_INFO describes only one of the subflows
-	}
-	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+	if isTCP {
 		r.addTCP(info)
 	}
 	return r
+}
+
+// isMultipath reports whether a socket is one of MPTCP. Its TCP_INFO describes only one of the subflows.
+func isMultipath(fd uintptr) bool {
+	proto, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	return err == nil && proto == unix.IPPROTO_MPTCP
+}
+
+// hasSentAll reports whether everything has been sent and acknowledged. Notsent_bytes came with Linux
+// 4.6, together with Min_rtt, which is never 0 on an established connection; see addTCP.
+func hasSentAll(info *unix.TCPInfo) bool {
+	return info.Min_rtt != 0 && info.Unacked == 0 && info.Notsent_bytes == 0
 }
 
 // addTCP adds what info contains to r. Not every system fills in all of it: gVisor
@@ -39,7 +52,9 @@ func Inspect(fd uintptr) (r Report) {
 func (r *Report) addTCP(info *unix.TCPInfo) {
 	if info.Snd_mss != 0 && info.Pmtu != 0 {
 		r.In = age(info.Last_data_recv)
-		r.Out = age(lastOutput(info, r.Queued))
+		// What was queued when info was made may have left before Queued was asked for.
+		waits := r.Queued > 0 || info.Unacked > 0 || info.Notsent_bytes > 0
+		r.Out = age(lastOutput(info, waits))
 	}
 	r.NotSent = uint64(info.Notsent_bytes)
 	if info.Segs_in != 0 { // it has counted the handshake
@@ -55,8 +70,8 @@ func queued(fd uintptr) uint64 {
 	return uint64(n)
 }
 
-// lastOutput returns for how many milliseconds output has not moved. The result
-// may be too small but is never too large. Output moves when new bytes are sent,
+// lastOutput returns for how many milliseconds output has not moved. waits says whether
+// any is queued. The result may be too small but is never too large. Output moves when new bytes are sent,
 // and when the peer acknowledges bytes while some are queued.
 //
 // The kernel records when it last sent data and when it last received an acknowledgement. Neither
@@ -65,7 +80,7 @@ func queued(fd uintptr) uint64 {
 // retransmissions and probes back off. The first follows the last progress after one
 // retransmission timeout, and each later one after twice the previous interval. So their number
 // shows how long they have been going on.
-func lastOutput(info *unix.TCPInfo, queued uint64) (ms uint32) {
+func lastOutput(info *unix.TCPInfo, waits bool) (ms uint32) {
 	last, acked, timeout := info.Last_data_sent, info.Last_ack_recv, info.Rto/1000
 	sent := last
 	n := info.Retransmits
@@ -76,7 +91,7 @@ func lastOutput(info *unix.TCPInfo, queued uint64) (ms uint32) {
 	if n > 0 { // the timeout has been doubled n times
 		sent += timeout - timeout>>(n-1)
 	}
-	if queued == 0 || shrunk { // the last acknowledgement was for a keepalive probe, or repeats an earlier one
+	if !waits || shrunk { // the last acknowledgement was for a keepalive probe, or repeats an earlier one
 		return sent
 	}
 	if n := int(info.Backoff) - int(info.Probes); info.Unacked == 0 && n > 0 {

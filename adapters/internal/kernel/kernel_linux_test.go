@@ -37,7 +37,7 @@ func TestMoved(t *testing.T) {
 		want   uint32
 	}{
 		"all acknowledged":            {unix.TCPInfo{Last_data_sent: 300, Last_ack_recv: 260}, 0, 300},
-		"probed by a keepalive":       {unix.TCPInfo{Last_data_sent: 20_000, Last_ack_recv: 5}, 0, 20_000},
+		"probed by a keepalive":       {unix.TCPInfo{Last_data_sent: 20_000, Last_ack_recv: 5, Rto: 200_000}, 0, 20_000},
 		"just sent":                   {unix.TCPInfo{Last_data_sent: 0, Last_ack_recv: 300, Unacked: 1}, 1, 0},
 		"acknowledged with a delay":   {unix.TCPInfo{Last_data_sent: 500, Last_ack_recv: 460, Rto: 200_000}, 1, 460},
 		"sent again once":             {unix.TCPInfo{Last_data_sent: 100, Last_ack_recv: 900, Unacked: 1, Retransmits: 1, Backoff: 1, Rto: 400_000}, 1, 100},
@@ -58,7 +58,7 @@ func TestMoved(t *testing.T) {
 		"reopened, by less than it": {unix.TCPInfo{Ca_state: stateLoss, Options: 7, Unacked: 1, Snd_wnd: 4096, Last_data_sent: 2, Last_ack_recv: 1, Backoff: 6, Rto: 200_000}, 1, 1},
 		"closed again, no loss":     {unix.TCPInfo{Options: 7, Unacked: 1, Last_data_sent: 2, Last_ack_recv: 1, Backoff: 6, Rto: 200_000}, 1, 1},
 	} {
-		if got := lastOutput(&c.TCPInfo, c.queued); got != c.want {
+		if got := lastOutput(&c.TCPInfo, c.queued > 0); got != c.want {
 			t.Errorf("%s: last output %d ms ago, want %d", name, got, c.want)
 		}
 	}
@@ -95,6 +95,41 @@ func TestPartialInfo(t *testing.T) {
 		c.want.Unread, c.want.Queued, c.want.QueuedKnown = 5, queued, true
 		if r.addTCP(&c.info); r != c.want {
 			t.Errorf("%s: it knows %+v, want %+v", name, r, c.want)
+		}
+	}
+}
+
+// TestSentAll: the kernel isn't asked how many bytes are queued if it has said that none are. What it has not
+// filled in says nothing.
+func TestSentAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		info unix.TCPInfo
+		want bool
+	}{
+		"all acknowledged": {unix.TCPInfo{Min_rtt: 50}, true},
+		"not acknowledged": {unix.TCPInfo{Min_rtt: 50, Unacked: 1}, false},
+		"window closed":    {unix.TCPInfo{Min_rtt: 50, Notsent_bytes: 1}, false},
+		"before Linux 4.6": {unix.TCPInfo{State: 1, Snd_mss: 1448, Pmtu: 1500, Segs_in: 3}, false},
+		"none":             {unix.TCPInfo{}, false},
+	} {
+		if got := hasSentAll(&c.info); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestLeftMeanwhile: bytes that waited when TCP_INFO was read, and had left when the length of the queue was, count
+// as acknowledged when the kernel says.
+func TestLeftMeanwhile(t *testing.T) {
+	for name, info := range map[string]unix.TCPInfo{
+		"not acknowledged": {Unacked: 1},
+		"not sent":         {Notsent_bytes: 1},
+	} {
+		info.Snd_mss, info.Pmtu, info.Rto = 1448, 1500, 200_000
+		info.Last_data_sent, info.Last_ack_recv = 400, 300
+		r := Report{QueuedKnown: true}
+		if r.addTCP(&info); r.Out != age(300) {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }
