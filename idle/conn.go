@@ -55,6 +55,8 @@ import (
 //	            was input since
 //	evicting    an eviction of it is under way               a Capacity             who finds it in use
 //	dismissed   End was called                               End                    nothing
+//	exact       waits for the minimum rates are measured by  the pass               nothing
+//	            the real clock, because one looked missed
 const (
 	live = 1 << iota
 	ending
@@ -65,6 +67,7 @@ const (
 	unanswered
 	evicting
 	dismissed
+	exact
 
 	missUnit = 1 << 16
 	missMask = 0x7f * missUnit
@@ -194,14 +197,13 @@ func (c *Conn) Sent(n int) {
 // pay moves f.paid forward by what n bytes pay for, but not farther than mostCredit from now. A pause hasn't been
 // paid for yet, so during one that counts from its start.
 func (c *Conn) pay(f *flow, d *direction, n int) {
-	worth := d.worth(n)
 	for {
 		from, had := f.at.Load(), f.paid.Load()
 		if from&waiting != 0 {
-			from = c.shard.clock.Start(c.shard.stamp())
+			_, from = c.shard.instant(false)
 		}
-		next := min(max(had, d.from)+worth, max(from, d.from)+int64(mostCredit))
-		if next <= had || f.paid.CompareAndSwap(had, next) {
+		most := max(from, d.from) + int64(mostCredit)
+		if had >= most || f.paid.CompareAndSwap(had, min(max(had, d.from)+d.worth(n), most)) {
 			return
 		}
 	}
@@ -209,33 +211,31 @@ func (c *Conn) pay(f *flow, d *direction, n int) {
 
 // AwaitRead reports that the server waits for bytes from the peer, until [Conn.PauseRead].
 // Meanwhile ReadTimeout and MinReadRate count. It has no effect if the server waits
-// already, which it does when tracking begins. In a phase with MinReadRate,
-// AwaitRead and PauseRead read the real clock, so that even the shortest waits count exactly.
+// already, which it does when tracking begins. [Policy] says how waits count for MinReadRate.
 //
 // A read that fails at its user's own deadline need not be reported as a pause. Then the wait goes on until the
 // next read that succeeds, so a loop with a short deadline doesn't escape ReadTimeout.
 func (c *Conn) AwaitRead() {
 	if !c.in.waits() {
-		c.await(&c.in, &c.limits().in)
+		c.await(&c.in)
 	}
 }
 
 // PauseRead reports that the server doesn't wait for the peer. ReadTimeout and MinReadRate stop counting.
-func (c *Conn) PauseRead() { c.pause(&c.in, &c.limits().in) }
+func (c *Conn) PauseRead() { c.pause(&c.in) }
 
 // AwaitWrite reports that bytes are waiting to be sent, until [Conn.PauseWrite].
 // Meanwhile WriteTimeout and MinWriteRate count. It has no effect if bytes are
-// already waiting. In a phase with MinWriteRate, AwaitWrite and PauseWrite read
-// the real clock.
+// already waiting. [Policy] says how waits count for MinWriteRate.
 func (c *Conn) AwaitWrite() {
 	if !c.out.waits() {
-		c.await(&c.out, &c.limits().out)
+		c.await(&c.out)
 	}
 }
 
 // PauseWrite reports that no bytes are waiting to be sent. That's also the state when tracking
 // begins.
-func (c *Conn) PauseWrite() { c.pause(&c.out, &c.limits().out) }
+func (c *Conn) PauseWrite() { c.pause(&c.out) }
 
 // RestartWrite reports that a write starts to wait now, even if a wait was reported before. It
 // also restarts MinWriteRate, so bytes that were sent before don't count. It's for the first
@@ -253,9 +253,12 @@ func (c *Conn) RestartWrite() {
 func (c *Conn) hastenFlow(f *flow, d *direction, stamp clock.Stamp) {
 	c.shard.hasten(c, stamp.Bits()+d.soonest)
 	if d.rate > 0 {
-		c.shard.hasten(c, uint32(d.due(f.paid.Load())))
+		c.shard.hasten(c, uint32(d.due(f.paid.Load(), c.isExact())))
 	}
 }
+
+// isExact reports whether waits are measured by the real clock. A wait or a pause loads flow.at before; see letOff.
+func (c *Conn) isExact() bool { return c.state.Load()&exact != 0 }
 
 // await starts a wait on f, unless there is one. In a phase with a minimum rate it first pays for the pause.
 // Another goroutine may enter a phase meanwhile:
@@ -265,17 +268,20 @@ func (c *Conn) hastenFlow(f *flow, d *direction, stamp clock.Stamp) {
 //
 // So Enter restarts the wait, or the reader sees the new phase. If Enter comes between the payment and the
 // wait, the account of the new phase begins with a pause that has been paid for too much.
-func (c *Conn) await(f *flow, d *direction) {
-	for {
+func (c *Conn) await(f *flow) {
+	for d := c.direction(f); ; {
 		was := f.at.Load()
 		if was&waiting != 0 {
 			return
 		}
-		stamp, now := c.shard.instant(d.rate > 0)
+		exactly := d.rate > 0 && c.isExact()
+		stamp, now := c.shard.instant(exactly)
 		if d.rate > 0 {
-			had := f.paid.Load()
-			pause := max(now-max(was, d.from), 0)
-			if !f.paid.CompareAndSwap(had, max(had, d.from)+pause) {
+			pause, had := now-max(was, d.from), f.paid.Load()
+			if !exactly {
+				pause -= unsurePause * d.tick
+			}
+			if to := max(had, d.from) + max(pause, 0); to != had && !f.paid.CompareAndSwap(had, to) {
 				continue
 			}
 		}
@@ -290,12 +296,17 @@ func (c *Conn) await(f *flow, d *direction) {
 	}
 }
 
+// unsurePause is how many ticks of a pause aren't paid for if it isn't measured. By the coarse clock it may begin a tick and a
+// slack before the wait really ended. So no more is paid for than the pause was long, unless a copy of the clock was later than that.
+const unsurePause = 2
+
 // pause ends the wait on f, if there is one. How long the pause is matters to a minimum rate only.
-func (c *Conn) pause(f *flow, d *direction) {
+func (c *Conn) pause(f *flow) {
+	d := c.direction(f)
 	for was := f.at.Load(); was&waiting != 0; was = f.at.Load() {
 		now := was
 		if d.rate > 0 {
-			now = int64(c.shard.clock.Elapsed())
+			_, now = c.shard.instant(c.isExact())
 		}
 		if f.at.CompareAndSwap(was, now&^waiting) {
 			return
@@ -321,21 +332,29 @@ func (f *flow) rewait(now int64, pauses bool) {
 }
 
 // letOff pays for all time up to now, or in a pause up to its beginning: its end pays for the rest. What bytes have paid in
-// advance stays. The beginning of the pause is moved by a trifle, so that a wait that is about to begin pays again:
+// advance stays. The beginning of the wait or the pause is moved by a trifle, so that a reader that is about to end it
+// starts over. It then pays for a pause again:
 //
 //	reader: pays for the pause
 //	pass:   loads paid, moves the pause, and pays for what was waited before
 //	reader: finds that the pause was moved
 //
+// Nor does a wait that counts exactly begin by the coarse clock, which may be much too early:
+//
+//	reader: loads at, then finds that exact isn't set, and reads the coarse clock
+//	pass:   sets exact, then moves the pause
+//	reader: finds that the pause was moved, and that exact is set
+//
 // The clock is read after paid is loaded, so that it isn't behind the one that a reader has paid by.
 func (c *Conn) letOff(f *flow) {
 	for {
 		had, at := f.paid.Load(), f.at.Load()
-		to := at + 2 // the lowest bit stays clear
+		moved := at + 2 // the lowest bit stays as it is
+		to := moved
 		if at&waiting != 0 {
 			to = int64(c.shard.clock.Elapsed())
 		}
-		if had >= to || (at&waiting != 0 || f.at.CompareAndSwap(at, to)) && f.paid.CompareAndSwap(had, to) {
+		if f.at.CompareAndSwap(at, moved) && (had >= to || f.paid.CompareAndSwap(had, to)) {
 			return
 		}
 	}
@@ -385,7 +404,7 @@ func (c *Conn) Enter(p *Phase) {
 	stamp := c.begin(p.limits())
 	c.phase.Store(p)
 	l := p.limits() // after the phase is stored: if they are replaced meanwhile, the visit has been here before
-	s.hasten(c, stamp.Bits()+l.soonest)
+	s.hasten(c, stamp.Bits()+l.after(c.isExact()))
 	if l.maxAge > 0 { // counts from long before
 		m := clock.Moment{Now: s.clock.Recent()}
 		snap := c.snapshot(m)
@@ -542,7 +561,7 @@ func (c *Conn) seed() uint32 { return uint32(uintptr(unsafe.Pointer(c)) >> 4) }
 func (c *Conn) snapshot(m clock.Moment) (s snapshot) {
 	s.Moment = m
 	st := c.state.Load()
-	s.unanswered, s.misses = st&unanswered != 0, misses(st)
+	s.unanswered, s.misses, s.exact = st&unanswered != 0, misses(st), st&exact != 0
 	s.seed = c.seed()
 	in, out := c.in.at.Load(), c.out.at.Load()
 	s.pinged = m.Tick(c.pinged.Load())

@@ -79,6 +79,8 @@ func (s *Shard) check(c *Conn) {
 		s.ping(c, v)
 	case v.what == evTell:
 		s.tell(c, v)
+	case v.what == evMeasure:
+		s.measure(c)
 	case v.departs(): // Probe has found that a limit hasn't passed
 		s.replace(c)
 	case c.hooks.OnTimeout != nil && v.by != ReasonMaxAge:
@@ -179,6 +181,15 @@ func (s *Shard) tell(c *Conn, v decision) {
 			c.hooks.OnDrain(c.owner)
 		}
 	}, func() { c.state.drop(telling) })
+}
+
+// measure has all further waits of c measured by the real clock. What was waited before is let off, because it was counted by
+// the coarse one.
+func (s *Shard) measure(c *Conn) {
+	c.state.move(live, exact, 0)
+	c.letOff(&c.in)
+	c.letOff(&c.out)
+	s.replace(c)
 }
 
 // ask calls OnTimeout and acts on the answer. The flag asking stays set until the connection is put back.

@@ -182,14 +182,27 @@ func (r *rig) phaseOf(p Policy) *Phase {
 // since the given instant, not before, and for the given reason.
 func (r *rig) dies(p *peer, since time.Time, limit time.Duration, why Reason) {
 	r.Helper()
-	r.wait(time.Until(since.Add(limit + r.late() + 1)))
+	most := limit + r.late() + r.measuring(p, why)
+	r.wait(time.Until(since.Add(most + 1)))
 	if len(p.expired) != 1 {
 		r.Fatalf("%v after %v was to pass: expired %v", why, limit, p.expired)
 	}
-	if at := p.at.Sub(since); at < limit || at > limit+r.late() || p.expired[0].Reason != why {
+	if at := p.at.Sub(since); at < limit || at > most || p.expired[0].Reason != why {
 		r.Fatalf("expired after %v by %v; want %v by %v", at, p.expired[0], limit, why)
 	}
 }
+
+// measuring is how much later a minimum rate may pass, if waits aren't measured yet.
+func (r *rig) measuring(p *peer, why Reason) time.Duration {
+	grace := map[Reason]int64{ReasonMinReadRate: p.limits().in.grace, ReasonMinWriteRate: p.limits().out.grace}[why]
+	if grace == 0 || p.isExact() {
+		return 0
+	}
+	return time.Duration(grace)/measuredAfter + r.late()
+}
+
+// measure has waits of p measured, as if a minimum rate had looked missed.
+func (p *peer) measure() { p.state.move(live, exact, 0) }
 
 // lives waits for d, in which p must not be timed out.
 func (r *rig) lives(p *peer, d time.Duration) {

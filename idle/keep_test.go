@@ -42,15 +42,16 @@ func TestKeepIsAskedAgainAFullTimeoutLater(t *testing.T) {
 				n := 0
 				k := r.keeper(func(*TimeoutError) bool { n++; return n < 4 })
 				r.do(k.AwaitWrite)
-				born := time.Now()
+				born, most := time.Now(), limit+r.late()+r.measuring(&k.peer, reason)
 				r.wait(10 * limit)
 				if !slices.Equal(k.asked, []Reason{reason, reason, reason, reason}) {
 					r.Fatalf("asked about %v", k.asked)
 				}
 				for i, last := 0, born; i < len(k.when); last, i = k.when[i], i+1 {
-					if after := k.when[i].Sub(last); after < limit || after > limit+r.late() {
+					if after := k.when[i].Sub(last); after < limit || after > most {
 						r.Errorf("asked after %v", after)
 					}
+					most = limit + r.late()
 				}
 				if len(k.expired) != 1 || k.expired[0].Reason != reason || k.at != k.when[3] {
 					r.Errorf("timed out: %v", k.expired)
@@ -89,6 +90,7 @@ func TestEveryLimitIsAskedAbout(t *testing.T) {
 	}} {
 		onBoth(t, of.policy, nil, func(r *rig) {
 			k := r.keeper(func(err *TimeoutError) bool { return true })
+			k.measure()
 			r.do(k.AwaitWrite)
 			r.lives(&k.peer, limit+10*r.opts.Tick) // one a tick
 			if !slices.Equal(k.asked, of.want) {
@@ -134,6 +136,7 @@ func TestKeepExtendsNoOtherLimit(t *testing.T) {
 				onBoth(t, p, nil, func(r *rig) {
 					r.wait(odd)
 					k, born := r.keeper(func(err *TimeoutError) bool { return err.Reason == kept }), time.Now()
+					k.measure()
 					r.do(k.AwaitWrite)
 					r.dies(&k.peer, born, 15*time.Second, passes)
 					if len(k.asked) == 0 || k.asked[0] != kept {
@@ -235,6 +238,7 @@ func TestRateKeptInAPause(t *testing.T) {
 			}
 			return n == 1
 		})
+		k.measure()
 		r.lives(&k.peer, 1100*time.Millisecond)
 		k.PauseRead()
 		r.lives(&k.peer, time.Second) // the answer has come

@@ -70,8 +70,9 @@ type limits struct {
 	in, out         direction
 	used, heartbeat int64 // the tick from which explicit use, and the heartbeat, count at the earliest
 
-	soonest uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
-	first   uint32 // the same for a new connection, with MaxAge
+	soonest  uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
+	measured uint32 // the same if waits are measured exactly
+	first    uint32 // the same for a new connection, with MaxAge
 }
 
 // A direction is the part of limits that concerns one flow.
@@ -102,10 +103,17 @@ func (d *direction) worth(n int) int64 {
 }
 
 // due returns the tick at which the minimum rate is missed, if waits are paid for up to the given instant, and no
-// byte moves.
-func (d *direction) due(paid int64) int64 {
-	return (max(paid, d.from) + d.grace + d.tick - 1) / d.tick
+// byte moves. If waits aren't measured exactly, it is the tick at which they have to be.
+func (d *direction) due(paid int64, exact bool) int64 {
+	grace := d.grace
+	if !exact {
+		grace /= measuredAfter
+	}
+	return (max(paid, d.from) + grace + d.tick - 1) / d.tick
 }
+
+// measuredAfter says that waits are measured exactly once they have used up this fraction of Grace.
+const measuredAfter = 8
 
 // limitsOf returns the limits of p, which must be valid. was are those that they replace at the given time, or nil.
 func limitsOf(p Policy, k *clock.Clock, was *limits) *limits {
@@ -124,9 +132,11 @@ func limitsOf(p Policy, k *clock.Clock, was *limits) *limits {
 		}
 	}
 	l.soonest = min(soonest(l.idle, l.phase, first), l.in.soonest, l.out.soonest)
-	for _, d := range []*direction{&l.in, &l.out} {
-		if d.rate > 0 { // counts from an instant, and not from the end of its tick
-			l.soonest = min(l.soonest, uint32(in(time.Duration(d.grace))))
+	l.measured = l.soonest
+	for _, r := range []Rate{p.MinReadRate, p.MinWriteRate} {
+		if r.Grace > 0 { // counts from an instant, and not from the end of its tick
+			l.soonest = min(l.soonest, uint32(in(r.Grace/measuredAfter)))
+			l.measured = min(l.measured, uint32(in(r.Grace)))
 		}
 	}
 	l.first = min(l.soonest, soonest(l.maxAge))
@@ -159,6 +169,14 @@ func (d *direction) continues(was *direction, now time.Duration) {
 	}
 }
 
+// after returns soonest, or what counts in its place if waits are measured exactly.
+func (l *limits) after(exact bool) uint32 {
+	if exact {
+		return l.measured
+	}
+	return l.soonest
+}
+
 // soonest returns after how many ticks the first of some limits passes. Those that are 0 are off.
 func soonest(ticks ...int64) uint32 {
 	first := int64(clock.MaxTicks)
@@ -179,8 +197,8 @@ type snapshot struct {
 
 	lastIn, lastOut, used, unread, beat, pinged, began, born, told int64
 
-	unanswered bool
-	misses     int
+	unanswered, exact bool
+	misses            int
 
 	busy  bool // it is in the middle of something; only the forecast of a drain goes by that
 	drain turn
@@ -214,11 +232,12 @@ type deadline struct {
 type event uint8
 
 const (
-	evEnd   event = iota // the connection ends
-	evPing               // the owner has to ping
-	evMiss               // a ping has stayed unanswered
-	evTell               // the owner has to be asked to finish
-	evAgain              // the deadline has to be computed again, because it may have changed
+	evEnd     event = iota // the connection ends
+	evPing                 // the owner has to ping
+	evMiss                 // a ping has stayed unanswered
+	evTell                 // the owner has to be asked to finish
+	evMeasure              // a minimum rate seems to be missed, so waits have to be measured exactly
+	evAgain                // the deadline has to be computed again, because it may have changed
 )
 
 // unreadTicks is for how long unread input puts off a limit that bytes don't restart. It's for an owner that is about
@@ -253,11 +272,14 @@ func (l *limits) next(s *snapshot) deadline {
 		l.nextOfBeats(s, &d)
 	}
 	if l.in.rate > 0 && s.in.at&waiting != 0 {
-		at := l.in.due(s.in.paid)
-		d.sooner(s, deadline{at + s.putOff(at), max(s.in.paid, l.in.from) / l.in.tick, evEnd, ReasonMinReadRate})
+		slow := l.in.missed(&s.in, s.exact, ReasonMinReadRate)
+		if slow.what == evEnd {
+			slow.at += s.putOff(slow.at)
+		}
+		d.sooner(s, slow)
 	}
 	if l.out.rate > 0 && s.out.at&waiting != 0 {
-		d.sooner(s, deadline{l.out.due(s.out.paid), max(s.out.paid, l.out.from) / l.out.tick, evEnd, ReasonMinWriteRate})
+		d.sooner(s, l.out.missed(&s.out, s.exact, ReasonMinWriteRate))
 	}
 	if l.phase > 0 {
 		d.after(s, l.phase+s.putOff(s.began+1+l.phase), s.began, evEnd, ReasonPhase)
@@ -266,6 +288,15 @@ func (l *limits) next(s *snapshot) deadline {
 		d.sooner(s, s.nextOfDrain())
 	}
 	return d
+}
+
+// missed returns what happens when the minimum rate is missed.
+func (d *direction) missed(f *flowState, exact bool, by Reason) deadline {
+	what := evEnd
+	if !exact {
+		what = evMeasure
+	}
+	return deadline{d.due(f.paid, exact), max(f.paid, d.from) / d.tick, what, by}
 }
 
 // putOff returns by how much unread input puts off a limit that passes at the given tick. The word unread has the tick
@@ -380,6 +411,9 @@ func jitter(seed uint32, n int64) int64 {
 	return int64(uint64(seed) * uint64(n) >> 32)
 }
 
+// settled returns when a pass for the given tick runs.
+func settled(now, tick int64) int64 { return now*tick + tick/clock.SlackShare }
+
 // ends returns when a connection ends, and by what, if nothing moves: no byte, no beat, no close. by is 0 if it doesn't end.
 // Until then one event comes after the other, each in a pass, so not before the present.
 func (l *limits) ends(s *snapshot) (d deadline) {
@@ -398,6 +432,10 @@ func (l *limits) ends(s *snapshot) (d deadline) {
 			s.pinged, s.unanswered, s.misses = s.Now, true, 0
 		case evMiss:
 			s.pinged, s.misses = s.Now, s.misses+1
+		case evMeasure:
+			s.exact = true
+			s.in.paid = max(s.in.paid, settled(s.Now, l.in.tick))
+			s.out.paid = max(s.out.paid, settled(s.Now, l.out.tick))
 		default:
 			return deadline{}
 		}

@@ -101,6 +101,7 @@ func TestMinReadRate(t *testing.T) {
 		// At half the rate, a second of grace is used up in two.
 		onBoth(t, Policy{MinReadRate: rate}, nil, func(r *rig) {
 			p, born := r.peer(), time.Now()
+			p.measure()
 			for len(p.expired) == 0 && time.Since(born) < time.Minute {
 				r.do(func() { p.Received(5) })
 				r.wait(100 * time.Millisecond)
@@ -123,6 +124,7 @@ func TestMinReadRate(t *testing.T) {
 		// A pause between two waits, each time; none owes anything for it.
 		onBoth(t, Policy{MinReadRate: rate}, nil, func(r *rig) {
 			p := r.peer()
+			p.measure()
 			for range 100 {
 				r.lives(p, 100*time.Millisecond)
 				r.do(func() { p.Received(10); p.PauseRead() })
@@ -141,6 +143,7 @@ func TestMinRateIsNeverEarly(t *testing.T) {
 		for range 20 {
 			r.wait(odd)
 			p, born := r.peer(), time.Now()
+			p.measure()
 			r.do(func() { p.Received(1) })
 			r.dies(p, born, time.Second+time.Second/150, ReasonMinReadRate)
 		}
@@ -153,6 +156,7 @@ func TestMinRateNearItsEndIsNoticedAtOnce(t *testing.T) {
 	p := Policy{IdleTimeout: 1500 * time.Millisecond, MinWriteRate: Rate{BytesPerSecond: 1000, Grace: 2 * time.Second}}
 	onBoth(t, p, nil, func(r *rig) {
 		p := r.peer()
+		p.measure()
 		r.lives(p, odd)
 		r.do(p.AwaitWrite)
 		for range 19 {
@@ -251,7 +255,7 @@ func TestCreditLastsAMinute(t *testing.T) {
 				pay(r, p)
 				since := time.Now()
 				r.lives(p, time.Minute)
-				r.wait(time.Until(since.Add(time.Minute + time.Second + 3*r.opts.Tick + r.late())))
+				r.wait(time.Until(since.Add(time.Minute + time.Second + r.measuring(p, ReasonMinReadRate) + 3*r.opts.Tick + r.late())))
 				if len(p.expired) == 0 {
 					t.Error("what was paid in advance lasts longer than a minute")
 				}
@@ -276,6 +280,7 @@ func snapshotAt(now int64) *snapshot {
 	return &snapshot{
 		Moment: clock.Moment{Now: now}, in: flowState{at | waiting, at}, out: flowState{at, at},
 		lastIn: 50, lastOut: 50, used: 50, unread: 50, beat: 50, pinged: 50, began: 50, born: 50, told: 50,
+		exact: true,
 	}
 }
 
@@ -330,6 +335,9 @@ func TestNext(t *testing.T) {
 		{"write since output", write, func(l *limits, s *snapshot) { writes(l, s); s.lastOut = 52; s.lastIn = 54; s.unread = 60 }, deadline{63, 53, evEnd, ReasonWrite}},
 		{"write in a pause", write, nil, deadline{nothing, 0, evAgain, 0}},
 
+		{"slow, by ticks", slow, func(_ *limits, s *snapshot) { s.exact = false }, deadline{52, 50, evMeasure, ReasonMinReadRate}},
+		{"slow, by ticks, with unread input", slow, func(_ *limits, s *snapshot) { s.exact, s.unread = false, 51 }, deadline{52, 50, evMeasure, ReasonMinReadRate}},
+		{"stuck, by ticks", stuck, func(l *limits, s *snapshot) { writes(l, s); s.exact = false }, deadline{52, 50, evMeasure, ReasonMinWriteRate}},
 		{"slow", slow, nil, deadline{60, 50, evEnd, ReasonMinReadRate}},
 		{"slow, to the ns", slow, func(_ *limits, s *snapshot) { s.in.paid++ }, deadline{61, 50, evEnd, ReasonMinReadRate}},
 		{"slow since SetPolicy", slow, func(l *limits, _ *snapshot) { l.in.from = tick(54) }, deadline{64, 54, evEnd, ReasonMinReadRate}},
@@ -492,14 +500,22 @@ func expectations(p *Policy, s *snapshot) (all []expectation) {
 			})
 		}
 	}
-	slow := func(f flowState, r Rate) func(tick int64) bool {
-		return func(tick int64) bool { return time.Duration(tick)*time.Second-time.Duration(f.paid) >= r.Grace }
+	slow := func(f flowState, grace time.Duration) func(tick int64) bool {
+		return func(tick int64) bool { return time.Duration(tick)*time.Second-time.Duration(f.paid) >= grace }
 	}
-	if p.MinReadRate.Grace > 0 && reads {
-		add(ReasonMinReadRate, evEnd, putOff(slow(s.in, p.MinReadRate)))
+	switch r := p.MinReadRate; {
+	case r.Grace == 0 || !reads:
+	case s.exact:
+		add(ReasonMinReadRate, evEnd, putOff(slow(s.in, r.Grace)))
+	default:
+		add(ReasonMinReadRate, evMeasure, slow(s.in, r.Grace/8))
 	}
-	if p.MinWriteRate.Grace > 0 && writes {
-		add(ReasonMinWriteRate, evEnd, slow(s.out, p.MinWriteRate))
+	switch r := p.MinWriteRate; {
+	case r.Grace == 0 || !writes:
+	case s.exact:
+		add(ReasonMinWriteRate, evEnd, slow(s.out, r.Grace))
+	default:
+		add(ReasonMinWriteRate, evMeasure, slow(s.out, r.Grace/8))
 	}
 	if p.PhaseTimeout > 0 {
 		add(ReasonPhase, evEnd, putOff(func(tick int64) bool { return allAgo(tick, p.PhaseTimeout, s.began) }))
@@ -534,7 +550,7 @@ func TestNextAgainstTheDocumentation(t *testing.T) {
 			}
 		}
 		const oldest = 50
-		s := &snapshot{Moment: clock.Moment{Now: 70}, unanswered: rng.IntN(2) == 0, misses: rng.IntN(3)}
+		s := &snapshot{Moment: clock.Moment{Now: 70}, unanswered: rng.IntN(2) == 0, exact: rng.IntN(2) == 0, misses: rng.IntN(3)}
 		for _, w := range []*int64{&s.lastIn, &s.lastOut, &s.used, &s.unread, &s.beat, &s.pinged, &s.began, &s.born, &s.told} {
 			*w = oldest + rng.Int64N(s.Now-oldest)
 		}
@@ -563,7 +579,7 @@ func TestNextAgainstTheDocumentation(t *testing.T) {
 		}
 		seen[fmt.Sprint(got.what, got.by)]++
 	}
-	if len(seen) < 12 { // eight ends, a ping, a miss, OnDrain, and nothing
+	if len(seen) < 14 { // eight ends, a ping, a miss, OnDrain, two rates that have to be measured, and nothing
 		t.Errorf("only %v came first", seen)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // Durations are rounded up to whole ticks. No limit takes effect before it has
 // passed, and each takes effect at most this much later:
 //
-//   - a limit of whole ticks: 1⅛ ticks; any other, and the rates if a wait lasts: 2⅛;
+//   - a limit of whole ticks: 1⅛ ticks; any other: 2⅛;
+//   - a minimum rate, if a wait lasts: 3¼ ticks, and an eighth of its Grace;
 //   - MaxAge with a MaxAgeGrace: the lateness of both together;
 //   - an active Heartbeat: the lateness of its Interval, and of its Timeout once for
 //     each of the Misses.
@@ -80,10 +81,15 @@ type Policy struct {
 
 	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since the phase
 	// began (a fast peer's lead is limited, see [Rate]), over the time in which the server waited
-	// for bytes, or bytes waited to be sent. Waits are measured exactly, even those shorter than a tick. But a rate is
-	// checked once a tick, and takes effect only if there is a wait at that moment. MinWriteRate counts the
-	// bytes that left for the peer during those waits, if the system reports their number
-	// (Linux), and otherwise the bytes that the kernel accepted.
+	// for bytes, or bytes waited to be sent. MinWriteRate counts the bytes that left for the peer during those waits, if the
+	// system reports their number (Linux), and otherwise the bytes that the kernel accepted.
+	//
+	// At first, up to three ticks of each pause between waits count as waiting, because reading the clock would cost more than
+	// the rest of a read. Once a rate looks missed that way by an eighth of its Grace, what was missed is forgiven, and from then
+	// on all waits of the connection are measured exactly, also under later policies. So a connection is ended only when waits
+	// that were measured have used up Grace. Until then, those parts of pauses also use up what bytes have paid in advance.
+	//
+	// A rate is checked once a tick, and takes effect only if there is a wait at that moment.
 	MinReadRate  Rate
 	MinWriteRate Rate
 }
@@ -127,9 +133,9 @@ type Heartbeat struct {
 }
 
 // Rate is a minimum rate. It is off when BytesPerSecond is zero. Grace is the time for a slow
-// start, and must not be zero. A sender that sends nothing is timed out after Grace, and each
-// byte that it sends adds 1/BytesPerSecond seconds. So a fast sender may pause later, but for at
-// most a minute and Grace.
+// start, and must not be zero. A sender that sends nothing is timed out after Grace, or an eighth of it later if its waits
+// aren't measured yet (see [Policy]). Each byte that it sends adds 1/BytesPerSecond seconds. So a fast sender may pause
+// later, but for at most a minute more.
 type Rate struct {
 	BytesPerSecond int
 	Grace          time.Duration

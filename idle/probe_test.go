@@ -68,6 +68,7 @@ func TestUnreadInputPutsOff(t *testing.T) {
 					for range 5 {
 						r.wait(odd)
 						p, born := r.prober(func() SocketState { return SocketState{Unread: true} }), time.Now()
+						p.measure()
 						for time.Since(born) < limit+20*r.opts.Tick {
 							if r.wait(time.Millisecond); reads {
 								r.do(func() { p.Received(1); p.PauseRead(); p.AwaitRead() })
@@ -153,6 +154,7 @@ func TestUnreadInputChangesNoAccount(t *testing.T) {
 				r.track(&p.Conn, p)
 				r.wait(time.Second)
 				r.do(func() { p.Received(1); p.AwaitWrite() })
+				p.measure()
 				last, limit := time.Now(), 3*time.Second
 				if name == "IdleTimeout" {
 					limit = 6 * time.Second
@@ -351,6 +353,7 @@ func TestUnreportedBytesCountOnce(t *testing.T) {
 				told = taken
 				return SocketState{Unreported: unreported}
 			})
+			p.measure()
 			r.do(p.AwaitWrite)
 			test(r, p)
 		})

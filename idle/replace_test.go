@@ -56,9 +56,10 @@ func TestReplacedLimitsCountFromNow(t *testing.T) {
 				r.lives(c, time.Minute)
 				since := time.Now()
 				r.setPolicy(p)
+				most := r.late() + r.opts.Tick + r.measuring(c, reason)
 				r.wait(limit - 1)
 				r.lives(c, 0)
-				r.wait(r.late() + r.opts.Tick)
+				r.wait(most)
 				if len(c.expired) != 1 || c.expired[0].Reason != reason {
 					r.Fatalf("%v after it was replaced: expired by %v", time.Since(since), c.expired)
 				}

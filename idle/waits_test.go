@@ -70,7 +70,10 @@ func TestWaitsShorterThanATick(t *testing.T) {
 				t.Run(fmt.Sprint(name, " ", l, " tick ", tick), func(t *testing.T) {
 					for offset := 0; offset < 10; offset += step {
 						onBoth(t, c.policy, &Options{Tick: tick}, func(r *rig) {
-							p := r.peer()
+							p, measured := r.peer(), offset%2 == 1
+							if measured {
+								p.measure()
+							}
 							r.do(p.PauseRead)
 							await, pause := p.AwaitRead, p.PauseRead
 							piece := func() { p.Received(c.piece) }
@@ -81,6 +84,9 @@ func TestWaitsShorterThanATick(t *testing.T) {
 							waited := trickled(r, p, l, time.Duration(offset)*tick/10, 2*limit, await, pause, piece)
 							// In each tick of waiting, a pass comes in a wait about once.
 							most := limit + 12*tick + tick/clock.SlackShare + 2*l.wait
+							if !measured {
+								most += limit/8 + r.late()
+							}
 							if waited < limit || waited > most {
 								r.Errorf("offset %d/10: timed out after %v of waiting (%v); want %v to %v", offset, waited, p.expired, limit, most)
 							}
@@ -90,6 +96,44 @@ func TestWaitsShorterThanATick(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestShortPausesAreMeasured: a peer pays for less time than passes, but for more than it is waited for. In its short
+// pauses it looks slow, so its waits are measured, and it isn't ended. One that pays for all time isn't measured.
+func TestShortPausesAreMeasured(t *testing.T) {
+	for piece, measured := range map[int]bool{5: true, 11: false} {
+		onBoth(t, Policy{MinReadRate: Rate{BytesPerSecond: 1000, Grace: time.Second}}, nil, func(r *rig) {
+			p := r.peer()
+			for range 10_000 {
+				r.lives(p, 2*time.Millisecond)
+				r.do(func() { p.Received(piece); p.PauseRead() })
+				r.lives(p, 8*time.Millisecond)
+				r.do(p.AwaitRead)
+			}
+			if p.isExact() != measured {
+				r.Errorf("%d bytes each 10 ms: measured: %v", piece, p.isExact())
+			}
+		})
+	}
+}
+
+// TestPausesInStepWithTheTicks: a peer that trickles doesn't seem to pause for longer than it does because a tick begins in each
+// of its pauses. The clock sleeps, so that it isn't the pass that falls into them.
+func TestPausesInStepWithTheTicks(t *testing.T) {
+	onBoth(t, Policy{MinReadRate: Rate{BytesPerSecond: 100, Grace: time.Second}}, &Options{Tick: 10 * time.Millisecond}, func(r *rig) {
+		p, pause := r.peer(), time.Millisecond
+		r.wait(time.Duration(r.clock.Now()+2)*r.opts.Tick - pause/2 - r.clock.Elapsed())
+		waited := time.Duration(0)
+		for ; len(p.expired) == 0 && waited < 2*time.Second; waited += r.opts.Tick - pause {
+			r.do(p.PauseRead)
+			r.wait(pause)
+			r.do(p.AwaitRead)
+			r.wait(r.opts.Tick - pause)
+		}
+		if len(p.expired) == 0 || !r.clock.Sleeping() {
+			r.Errorf("not ended after %v of waiting; the clock sleeps: %v", waited, r.clock.Sleeping())
+		}
+	})
 }
 
 // TestRestartWriteForgetsTheLastResponse: a write that took longer than the Grace doesn't count

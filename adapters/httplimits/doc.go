@@ -32,9 +32,9 @@
 //
 // # Slow clients
 //
-// A client that sends nothing of its body is cut after 5 s, by the grace of BodyRate. Every 240
-// bytes that it sends earn it another second, a minute at most. So BodyRate ends a pause after 5 s
-// to 65 s, and BodyTimeout ends one after 30 s, by default. Whichever comes first ends it. To allow
+// A client that sends nothing of its body is cut after 5.6 s, by the grace of BodyRate and an eighth of it
+// (see [idle.Policy]). Every 240 bytes that it sends earn it another second, a minute at most. So BodyRate ends a pause after 5 s
+// to 66 s, and BodyTimeout ends one after 30 s, by default. Whichever comes first ends it. To allow
 // a pause of several minutes, make both longer, or turn the rate off:
 //
 //	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
@@ -89,7 +89,8 @@
 // It replaces all fields: here too, zero means the default.
 //
 // Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a longer
-// limit holds at once. A shorter one counts from the same event as before, such as the last byte.
+// limit holds at once. A shorter one counts from the same event as before, such as the last byte. The Grace of a rate
+// may begin anew (see [idle.Policy]).
 // A connection that has already waited for longer is ended when the tracker has checked it, which
 // takes less than a second for a million connections. A rate that SetTimeouts
 // turns on counts from the call.

@@ -70,7 +70,7 @@ type Timeouts struct {
 	// Kestrel. Any usable link is faster. A zero Grace means 5 s.
 	//
 	// So for a body of n bytes, the server waits at most n/BytesPerSecond seconds
-	// plus the Grace. There is no other limit on a whole body, except that
+	// plus the Grace and an eighth of it. There is no other limit on a whole body, except that
 	// HandlerTimeout and StreamTotal include it.
 	//
 	// With TLS, the content of records counts, including the padding that TLS 1.3 allows, but not

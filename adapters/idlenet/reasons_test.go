@@ -92,11 +92,11 @@ func TestEachLimitHasItsReasonAndIsKeptToTheTick(t *testing.T) {
 		"active heartbeat": {
 			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Timeout: 50 * ms, Misses: 3}},
 			idle.ReasonHeartbeat, 250 * ms, silent, readAll, 6 * tick},
-		// A byte every 90 ms or so, each of which buys 10, ends soon after the grace.
+		// A byte every 90 ms or so, each of which buys 10, ends soon after the grace, and an eighth of it before.
 		"trickled input below the idle timeout": {
-			idle.Policy{IdleTimeout: 100 * ms, MinReadRate: slow}, idle.ReasonMinReadRate, 500 * ms, trickles, readAll, 80 * ms},
+			idle.Policy{IdleTimeout: 100 * ms, MinReadRate: slow}, idle.ReasonMinReadRate, 500 * ms, trickles, readAll, 160*ms + measuring(500*ms)},
 		"trickled output below the write timeout": {
-			idle.Policy{WriteTimeout: 100 * ms, MinWriteRate: slow}, idle.ReasonMinWriteRate, 500 * ms, sips, writes1, 80 * ms},
+			idle.Policy{WriteTimeout: 100 * ms, MinWriteRate: slow}, idle.ReasonMinWriteRate, 500 * ms, sips, writes1, 160*ms + measuring(500*ms)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

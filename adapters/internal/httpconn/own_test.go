@@ -42,8 +42,8 @@ func TestOwnLimits(t *testing.T) {
 		"none":           {httplimits.RequestLimits{}, 4 * time.Second, "BodyTimeout"},
 		"longer":         {httplimits.RequestLimits{BodyTimeout: time.Minute}, time.Minute, "BodyTimeout"},
 		"shorter":        {httplimits.RequestLimits{BodyTimeout: time.Second}, time.Second, "BodyTimeout"},
-		"rate":           {httplimits.RequestLimits{BodyTimeout: off, BodyRate: rate(10 * time.Second)}, 10 * time.Second, "BodyRate"},
-		"grace":          {httplimits.RequestLimits{BodyTimeout: off, BodyRate: rate(0)}, 5 * time.Second, "BodyRate"},
+		"rate":           {httplimits.RequestLimits{BodyTimeout: off, BodyRate: rate(10 * time.Second)}, 11250 * time.Millisecond, "BodyRate"},
+		"grace":          {httplimits.RequestLimits{BodyTimeout: off, BodyRate: rate(0)}, 5625 * time.Millisecond, "BodyRate"},
 		"handler":        {httplimits.RequestLimits{BodyTimeout: off, HandlerTimeout: 20 * time.Second}, 20 * time.Second, "HandlerTimeout"},
 		"write is other": {httplimits.RequestLimits{WriteTimeout: time.Second, WriteRate: rate(time.Second)}, 4 * time.Second, "BodyTimeout"},
 	} {

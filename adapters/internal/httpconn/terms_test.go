@@ -76,7 +76,7 @@ func just(name string, d time.Duration) httplimits.Timeouts {
 }
 
 // TestSetTimeoutsOfOpenConnections: in every phase, a longer limit holds at once, and a
-// shorter one counts from the beginning of the wait.
+// shorter one counts from the beginning of the wait, or a rate from when it is measured.
 func TestSetTimeoutsOfOpenConnections(t *testing.T) {
 	const changed = time.Second // after the beginning of the wait
 	const late = 100 * time.Millisecond
@@ -106,6 +106,12 @@ func TestSetTimeoutsOfOpenConnections(t *testing.T) {
 					begun, ends, latest := time.Now(), c.ends, late
 					if c.what == "on" && s.total {
 						ends += changed // as it counts from the change
+					}
+					if s.total { // what an eighth of the old Grace or the new one has used up before is forgiven
+						latest += max(min(c.old/8, changed), c.to/8)
+					}
+					if c.what == "passed" && s.total {
+						latest += c.to
 					}
 					if c.what == "on" && name == "WriteRate" {
 						// The Grace begins again when the rate first seems too low, and as no

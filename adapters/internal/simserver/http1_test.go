@@ -76,7 +76,8 @@ func (w *World) writeLimit(held time.Duration) (setting string, limit, more time
 	case byTimeout(w.Seed):
 		return "WriteTimeout", stall, 0
 	}
-	return "WriteRate", limits.WriteRate.Grace, held * time.Second / 100_000
+	grace := limits.WriteRate.Grace // an eighth of it is used up before waits are measured
+	return "WriteRate", grace, grace/8 + 2*Tick + held*time.Second/100_000
 }
 
 var quiet = log.New(io.Discard, "", 0)

@@ -49,6 +49,7 @@ func judging(flaw string, o modelOwner) *thread {
 			m.fault = "a byte was delivered, and the wait for it ended the connection"
 		}
 	})
+	t.measure(flaw)
 	t.ping(flaw)
 	t.step("replace", goOn)
 	t.lock("replacing")
@@ -251,31 +252,29 @@ func (t *thread) rewait(name, to, flaw string) {
 // letOff adds the steps of Conn.letOff. Of a pause beside it more may be paid for.
 func (t *thread) letOff(name, flaw string) {
 	t.step(name+" pays", func(m *memory, r *registers) string { r.had = m.paid; return "" }).does("<in.paid")
-	t.step(name+" pause load", func(m *memory, r *registers) string {
-		if r.wait = m.wait; r.wait.on {
-			return name + " clock"
-		}
-		if r.now = r.wait.since; r.had >= r.now {
-			return name + " done"
-		}
-		return ""
-	}).does("<in.at")
-	t.step(name+" pause swap", func(m *memory, r *registers) string {
-		if m.wait != r.wait {
-			return name + " pays"
-		}
-		if flaw != "letOff does not move the pause" {
-			m.wait.moved++
-			m.truth.wait.moved++
-		}
-		return name + " paid"
-	}).does("!in.at")
+	t.step(name+" wait load for it", func(m *memory, r *registers) string { r.wait = m.wait; return "" }).does("<in.at")
 	t.step(name+" clock", func(m *memory, r *registers) string {
-		if r.now = m.now; r.had >= r.now {
+		if r.now = m.now; !r.wait.on {
+			r.now = r.wait.since
+		}
+		if flaw == "letOff moves nothing if nothing is to be paid" && r.had >= r.now {
 			return name + " done"
 		}
 		return ""
 	})
+	t.step(name+" move", func(m *memory, r *registers) string {
+		if m.wait != r.wait {
+			return name + " pays"
+		}
+		if flaw != "letOff does not move the pause" || r.wait.on {
+			m.wait.moved++
+			m.truth.wait.moved++
+		}
+		if r.had >= r.now {
+			return name + " done"
+		}
+		return ""
+	}).does("!in.at")
 	t.step(name+" paid", func(m *memory, r *registers) string {
 		if m.paid != r.had {
 			return name + " pays"
@@ -283,7 +282,7 @@ func (t *thread) letOff(name, flaw string) {
 		m.paid = r.now
 		raiseTo(&m.truth.paid, r.now)
 		return ""
-	}).does("?in.paid")
+	}).does("!in.paid")
 	t.step(name+" done", func(m *memory, r *registers) string { r.wait, r.had = modelWait{}, 0; return "" })
 }
 
@@ -320,6 +319,24 @@ func (t *thread) ping(flaw string) {
 			r.pings = true
 			return ""
 		}).changes("ping")
+}
+
+// measure adds the steps of Shard.measure. Truly, waits count exactly if they begin after it.
+func (t *thread) measure(flaw string) {
+	t.step("measure", goOn)
+	set := func() {
+		t.move("measure sets", "measures", flaw, func(s modelState) bool { return !s.exact }, func(s *modelState) { s.exact = true },
+			goOn).changes("measure")
+		t.step("measures", goOn)
+	}
+	if flaw != "measure lets off before it is exact" {
+		set()
+	}
+	t.letOff("measure", flaw)
+	if flaw == "measure lets off before it is exact" {
+		set()
+	}
+	t.step("measured", func(m *memory, r *registers) string { m.truth.state.exact = m.state.live; return "replace" })
 }
 
 // end adds the steps of Shard.end, with the transitions by which the connection ends.

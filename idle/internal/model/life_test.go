@@ -89,9 +89,9 @@ func entering(flaw string, phase int8) *thread {
 			p, _ := m.in(phase)
 			r.limits = modelPhases[p]
 		}
-		r.at, r.limits = r.limits.soonest(r.now), modelLimits{}
+		r.at, r.limits = r.limits.soonest(r.now, m.state.exact), modelLimits{}
 		return ""
-	})
+	}).does("<state")
 	t.pull("pull", flaw)
 	return t
 }

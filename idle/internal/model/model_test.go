@@ -28,6 +28,8 @@ type memory struct {
 	locked bool // the shard
 	kernel modelEvidence
 
+	otherSlow bool // the rate of the flow that isn't in the model looks missed
+
 	// A phase, the limits that replace its own once there are any, since when they count, and whether SetPolicy has returned.
 	replaced, by, since int8
 	settled             bool
@@ -83,6 +85,8 @@ type registers struct {
 	look    modelWords // what next has read so far
 	limits  modelLimits
 	had     int8 // what was paid before a wait begins
+	real    int8 // when a wait really begins or ends
+	exact   bool // the flag, as it was loaded
 
 	// The judge's.
 	what     int8   // what was due when it last looked, 0 if nothing
@@ -107,10 +111,16 @@ func (t *thread) verdict(name, flaw string) {
 			return "asked"
 		case !m.state.live:
 			return "end"
+		case m.otherSlow:
+			return "measure"
 		case r.what == 0 || r.what == toPing && r.asked != 0:
 			return "replace"
 		case r.what == toPing:
 			return "ping due"
+		case r.what == toMeasure && r.asked == 0:
+			return "measure"
+		case r.what == toMeasure:
+			return "replace"
 		}
 		return ""
 	}).does("<state")
@@ -126,7 +136,10 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	steps := []step{
 		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }},
 		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase, r.look.from = m.in(m.phase); return "" }, words: []string{"<phase"}},
-		{name: "state", do: func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }, words: []string{"<state"}},
+		{name: "state", do: func(m *memory, r *registers) string {
+			r.look.state.pinged, r.look.state.exact = m.state.pinged, m.state.exact
+			return ""
+		}, words: []string{"<state"}},
 		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }, words: []string{"<in.at"}},
 		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }, words: []string{"<pinged"}},
 		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }, words: []string{"<lastIn"}},

@@ -39,21 +39,21 @@ Conn.Received = touch(lastIn) <phase [ pay(in) ]
 Conn.Sent     = touch(lastOut) <phase [ pay(out) ]
 
 # Waits. A pause is paid for before the wait begins, and the deadline brought forward after it.
-await      = <$1.at [ <phase { <$1.at ( <$1.paid <$1.paid | [ <$1.paid >$1.paid ] <$1.at ) } <$1.at [ [ <$1.paid >$1.paid ] >$1.at <phase [ letOff($1) ] hasten [ <$1.paid hasten ] ] ]
-pause      = <phase <$1.at { <$1.at <$1.at } [ >$1.at ]
+await      = <$1.at [ <phase { <$1.at [ <state <$1.paid ] ( <$1.paid | [ >$1.paid ] <$1.at ) } <$1.at [ [ <state <$1.paid [ >$1.paid ] ] >$1.at <phase [ letOff($1) ] hasten [ <$1.paid <state hasten ] ] ]
+pause      = <phase <$1.at { [ <state ] <$1.at <$1.at } [ [ <state ] >$1.at ]
 
 Conn.AwaitRead    = await(in)
 Conn.AwaitWrite   = await(out)
 Conn.PauseRead    = pause(in)
 Conn.PauseWrite   = pause(out)
-Conn.RestartWrite = <phase >out.paid >out.at <phase hasten [ <out.paid hasten ]
+Conn.RestartWrite = <phase >out.paid >out.at <phase hasten [ <out.paid <state hasten ]
 Conn.Deliver      = <state [ change(deliver) ]
 
 # Phases, and policies that are replaced. All limits start over before the phase is stored.
 restart = [ >$1.paid ] raise($1.at)
 begin   = raise(began) raise(used) restart(in) restart(out) [ raise(beat) raise(pinged) change(begin) ]
 
-Conn.Enter   = begin >phase hasten [ snapshot hasten ]
+Conn.Enter   = begin >phase <state hasten [ snapshot hasten ]
 idle.renewed = forward
 
 # The beginning and the end.
@@ -75,12 +75,13 @@ apply   = <state [ [ raise(lastIn) ] [ raise(lastOut) ] [ raise(out.at) ] [ <out
 ping    = <pinged [ raise(pinged) change(ping) ] replace change(call-ping)
 told    = raise(told) replace [ change(tell) ]
 ask     = <state { <state } ( >state.ask [ >placed ] | replace )
-letOff  = <$1.paid <$1.at { <$1.paid | <$1.at | >$1.at } [ >$1.paid ]
+letOff  = { <$1.paid <$1.at ( <$1.at | >$1.at <$1.paid ) } <$1.paid <$1.at >$1.at [ >$1.paid ]
+measure = change(measure) letOff(in) letOff(out) replace
 keep    = raise(used) | raise(in.at) | raise(out.at) | letOff(in) | letOff(out) | raise(beat) raise(pinged) change(beats-kept) | raise(began)
 timeOut = expire [ replace ]
 
 Shard.isDue      = <state [ >placed | refresh look [ placeAt ] ]
-Shard.check      = <state ( dismiss | change(mark) decide [ dismiss [ change(mark) decide ] ] { apply decide } [ replace | change(no-miss) ping | >state.miss ping | told | ask | timeOut ] )
+Shard.check      = <state ( dismiss | change(mark) decide [ dismiss [ change(mark) decide ] ] { apply decide } [ replace | change(no-miss) ping | >state.miss ping | told | measure | ask | timeOut ] )
 Shard.ping.func1 = <state
 Shard.ping.func2 = change(pinged)
 Shard.tell.func1 = <state

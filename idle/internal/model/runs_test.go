@@ -308,7 +308,7 @@ func TestWrongOrders(t *testing.T) {
 		{scenario: "await against expiry", old: "<in.at <out.at <pinged", new: "<pinged <in.at <out.at"},
 		{scenario: "await against expiry", old: ">$1.at <phase [ letOff($1) ]", new: "<phase [ letOff($1) ] >$1.at"},
 		{scenario: "await against expiry", old: "placeAt    = >placed look", new: "placeAt    = look >placed"},
-		{scenario: "enter against expiry", old: "begin >phase hasten", new: ">phase begin hasten"},
+		{scenario: "enter against expiry", old: "begin >phase <state hasten", new: ">phase begin <state hasten"},
 		{scenario: "enter against a ping that is not answered", old: "raise(pinged) change(begin)", new: "change(begin) raise(pinged)"},
 		{scenario: "close against Examine of unread bytes", old: "<unread <lastIn <began [", new: "<lastIn <unread <began ["},
 	} {

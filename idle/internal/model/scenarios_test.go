@@ -16,8 +16,27 @@ type scenario struct {
 // tick 1, and the clock is at tick now.
 func tracked(phase, now int8, waits bool) memory {
 	m := memory{now: now, modelWords: begunAt(phase, 1, waits), placed: now}
+	m.state.exact = true
 	m.truth = m.modelWords
-	m.state = modelState{live: true}
+	m.state.live = true
+	return m
+}
+
+// unmeasured is the same connection before its waits are measured.
+func (m memory) unmeasured() memory {
+	m.state.exact, m.truth.state.exact = false, false
+	return m
+}
+
+// slowOther is the same connection, the rate of whose other flow looks missed.
+func (m memory) slowOther() memory {
+	m.otherSlow = true
+	return m
+}
+
+// paidUpTo is the same connection, whose waits are paid for up to the given tick.
+func (m memory) paidUpTo(tick int8) memory {
+	m.paid, m.truth.paid = tick, tick
 	return m
 }
 
@@ -78,7 +97,7 @@ var deliveryFlaws = []string{
 	"a reader takes no mark back", "an end does not need its mark",
 }
 
-const paidTwice = "a pause is paid for twice if a phase is entered, or OnTimeout keeps a rate, while a wait begins"
+const paidTwice = "a pause is paid for twice if a phase is entered, OnTimeout keeps a rate, or waits begin to be measured, while a wait begins"
 
 var scenarios = []scenario{{
 	name:   "touch against expiry",
@@ -260,6 +279,37 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"letOff does not move the pause"},
 	late:  paidTwice,
+}, {
+	name:   "a read that ends, and the next, against a rate that looks missed",
+	large:  true,
+	memory: tracked(ratePhase, 4, true).unmeasured(),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), reading(flaw), ticking(3)}
+	},
+	flaws: []string{"measure lets off before it is exact", "letOff does not move the pause"},
+	late:  paidTwice,
+}, {
+	name:   "a short read, and the next, against a rate that looks missed",
+	memory: tracked(ratePhase, 4, true).unmeasured(),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), reading(flaw), ticking(2)}
+	},
+	flaws: []string{"measure lets off before it is exact"},
+	late:  paidTwice,
+}, {
+	name:   "await by one who has paid against a rate of the other flow that looks missed",
+	memory: tracked(ratePhase, 4, false).unmeasured().pausedAt(2).paidUpTo(5).slowOther(),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), awaiting(flaw), ticking(2)}
+	},
+	flaws: []string{"letOff moves nothing if nothing is to be paid", "await reads the clock before the wait"},
+	late:  paidTwice,
+}, {
+	name:   "pause against a rate that looks missed",
+	memory: tracked(ratePhase, 4, true).unmeasured(),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), pausing(), ticking(2)}
+	},
 }, {
 	name:   "enter against a touch",
 	memory: tracked(idlePhase, 3, false).placedAt(3),

@@ -78,27 +78,44 @@ func (t *thread) pause(name string) {
 		}
 		return ""
 	}).begin("Conn.PauseRead").does("<phase <in.at")
-	t.step(name+" clock", func(m *memory, r *registers) string {
-		if r.now = r.wait.since; r.limits.rate > 0 { // otherwise it doesn't matter how long the pause is
-			r.now = m.now
+	t.step(name+" counts", func(m *memory, r *registers) string {
+		if r.now, r.real = r.wait.since, r.wait.since; r.limits.rate > 0 { // otherwise it doesn't matter how long the pause is
+			return ""
 		}
-		return ""
+		return name + " swap"
 	})
+	t.instant(name)
 	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.wait != r.wait {
 			return name + " reload"
 		}
 		m.wait = modelWait{since: r.now}
-		m.truth.wait = m.wait
+		if m.truth.wait = m.wait; m.truth.state.exact {
+			m.truth.wait.since = r.real
+		}
 		return name + " paused"
 	}).does("?in.at")
 	t.step(name+" reload", func(m *memory, r *registers) string {
 		if r.wait = m.wait; !r.wait.on {
 			return name + " paused"
 		}
-		return name + " clock"
+		return name + " counts"
 	}).does("<in.at")
-	t.step(name+" paused", func(m *memory, r *registers) string { r.wait, r.limits = modelWait{}, modelLimits{}; return "" })
+	t.step(name+" paused", func(m *memory, r *registers) string {
+		r.wait, r.limits, r.real, r.exact = modelWait{}, modelLimits{}, 0, false
+		return ""
+	})
+}
+
+// instant adds the steps of Conn.instant under a rate. The coarse clock has every second tick only.
+func (t *thread) instant(name string) {
+	t.step(name+" exact", func(m *memory, r *registers) string { r.exact = m.state.exact; return "" }).does("<state")
+	t.step(name+" clock", func(m *memory, r *registers) string {
+		if r.now, r.real = m.now, m.now; !r.exact {
+			r.now -= m.now % 2
+		}
+		return ""
+	})
 }
 
 // delivering is a reader whose read has ended with a byte.
@@ -156,7 +173,7 @@ func (t *thread) await(name, flaw string) {
 				p, _ := m.in(m.phase)
 				r.limits = modelPhases[p]
 			}
-			r.at = r.limits.soonest(r.now)
+			r.at = r.limits.soonest(r.now, false)
 			if had > 0 || r.limits.rate == 0 || flaw == "a policy that comes before the wait has it pay for nothing" {
 				return name + " is let off"
 			}
@@ -171,7 +188,13 @@ func (t *thread) await(name, flaw string) {
 			}
 			return ""
 		})
-		t.step(name+" paid", func(m *memory, r *registers) string { r.at = m.paid + 1 + r.limits.rate; return "" }).does("<in.paid")
+		t.step(name+" paid", func(m *memory, r *registers) string { r.at = m.paid; return "" }).does("<in.paid")
+		t.step(name+" is exact", func(m *memory, r *registers) string {
+			if r.at += 1 + r.limits.slow; m.state.exact {
+				r.at += r.limits.rate - r.limits.slow
+			}
+			return ""
+		}).does("<state")
 		t.pull(name+" pull by what is paid", flaw)
 	}
 	t.step(name+" waits", func(m *memory, r *registers) string {
@@ -185,25 +208,37 @@ func (t *thread) await(name, flaw string) {
 		r.limits, r.from = modelPhases[p], from
 		return ""
 	}).does("<phase")
+	if flaw == "await reads the clock before the wait" {
+		t.instant(name)
+	}
 	t.step(name+" load", func(m *memory, r *registers) string {
 		if r.wait = m.wait; r.wait.on {
 			return name + " awaited"
 		}
 		return ""
 	}).does("<in.at")
-	t.step(name+" clock", func(m *memory, r *registers) string {
-		if r.now = m.now; r.limits.rate == 0 || flaw == "await waits before it pays" {
+	t.step(name+" counts before", func(m *memory, r *registers) string {
+		if r.limits.rate == 0 {
+			r.now, r.real = m.now, m.now
 			return name + " paid for"
 		}
 		return ""
 	})
-	pause := func(r *registers) int8 { return max(0, r.now-max(r.wait.since, r.from)) }
-	t.step(name+" had", func(m *memory, r *registers) string { r.had = m.paid; return "" }).does("<in.paid")
+	if flaw != "await reads the clock before the wait" {
+		t.instant(name)
+	}
+	paid := func(r *registers) int8 { return paidFor(r.had, r.from, r.wait.since, r.now, r.exact) }
+	t.step(name+" had", func(m *memory, r *registers) string {
+		if r.had = m.paid; r.had == paid(r) || flaw == "await waits before it pays" {
+			return name + " paid for"
+		}
+		return ""
+	}).does("<in.paid")
 	t.step(name+" excuse", func(m *memory, r *registers) string {
 		if m.paid != r.had {
 			return name + " load"
 		}
-		m.paid = max(r.had, r.from) + pause(r)
+		m.paid = paid(r)
 		return ""
 	}).does("!in.paid")
 	t.step(name+" paid for", goOn)
@@ -215,26 +250,39 @@ func (t *thread) await(name, flaw string) {
 			return name + " load"
 		}
 		m.wait = modelWait{since: r.now, on: true}
-		m.truth.await(r.now)
+		now, exact := r.now, r.exact
+		if m.truth.state.exact {
+			now, exact = r.real, true
+		}
+		m.truth.await(now, exact)
 		return ""
 	}).does("!in.at")
 	if flaw == "await waits before it pays" {
-		t.step(name+" excuse late", func(m *memory, r *registers) string { m.paid += pause(r); return "" }).does("<in.paid +in.paid")
+		t.step(name+" excuse late", func(m *memory, r *registers) string { r.had = m.paid; m.paid = paid(r); r.had = 0; return "" }).does("<in.paid +in.paid")
 	}
 	if flaw != "hasten comes before the wait" {
 		hasten()
 	}
 	t.step(name+" awaited", func(m *memory, r *registers) string {
-		r.wait, r.limits, r.from, r.at = modelWait{}, modelLimits{}, 0, 0
+		r.wait, r.limits, r.from, r.at, r.real, r.exact = modelWait{}, modelLimits{}, 0, 0, 0, false
 		return ""
 	})
 }
 
+// paidFor returns up to when waits are paid for after a pause. If it isn't measured, it may have begun a tick of the coarse clock later.
+func paidFor(had, from, since, now int8, exact bool) int8 {
+	pause := now - max(since, from)
+	if !exact {
+		pause -= 2
+	}
+	return max(had, from) + max(0, pause)
+}
+
 // await notes that a read has begun to wait. The pause before it does not count.
-func (w *modelWords) await(now int8) {
+func (w *modelWords) await(now int8, exact bool) {
 	if !w.wait.on {
 		if modelPhases[w.phase].rate > 0 {
-			w.paid = max(w.paid, w.from) + max(0, now-max(w.wait.since, w.from))
+			w.paid = paidFor(w.paid, w.from, w.wait.since, now, exact)
 		}
 		w.wait = modelWait{since: now, on: true}
 	}

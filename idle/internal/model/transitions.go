@@ -15,8 +15,9 @@ const (
 	Unanswered
 	Evicting
 	Dismissed
+	Exact
 
-	flags  = 2*Dismissed - 1
+	flags  = 2*Exact - 1
 	aMiss  = Flags(1 << 16)
 	Misses = 0x7f * aMiss // the mask of their number
 	all    = flags | Misses
@@ -72,6 +73,8 @@ var Transitions = []Transition{
 	{Name: "no-miss", By: by("Shard.check"), Need: Live, Clear: Misses},
 	{Name: "tell", By: by("Shard.tell"), Need: Live, Not: Telling, Set: Telling},
 	{Name: "told", By: by("Shard.tell"), Need: Telling, Clear: Telling},
+
+	{Name: "measure", By: by("Shard.measure"), Need: Live, Not: Exact, Set: Exact},
 
 	{Name: "beats-kept", By: by("Conn.keep"), Clear: Unanswered | Misses},
 

@@ -6,7 +6,7 @@ import (
 )
 
 // modelled are the flags that the model has. It begins after Track, and keeps no active heartbeat.
-const modelled = Live | Ending | Asking | Unanswered
+const modelled = Live | Ending | Asking | Unanswered | Exact
 
 var beyondModel = []string{"track", "beats-kept"}
 
@@ -16,7 +16,7 @@ func (s modelState) flags() (f Flags) {
 		flag Flags
 	}{
 		{s.live, Live}, {s.ending, Ending}, {s.asking, Asking},
-		{s.pinged, Unanswered},
+		{s.pinged, Unanswered}, {s.exact, Exact},
 	} {
 		if of.is {
 			f |= of.flag

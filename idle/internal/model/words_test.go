@@ -18,6 +18,7 @@ type modelWait struct {
 type modelState struct {
 	live, ending, asking bool
 	pinged               bool // and unanswered
+	exact                bool // waits are measured by the real clock
 }
 
 // What can be due in the model, in the order in which ties are decided.
@@ -29,9 +30,11 @@ const (
 	byPhase
 	toPing
 	byMiss
+	toMeasure
 )
 
-type modelLimits struct{ idle, read, rate, beats, whole, ping, pong int8 }
+// slow is the part of rate after which waits are measured.
+type modelLimits struct{ idle, read, rate, slow, beats, whole, ping, pong int8 }
 
 // Phases of the model.
 const (
@@ -52,9 +55,9 @@ var modelPhases = []modelLimits{
 	idlePhase:      {idle: 2},
 	shortIdlePhase: {idle: 1},
 	readPhase:      {read: 2},
-	ratePhase:      {rate: 2},
+	ratePhase:      {rate: 2, slow: 1},
 	wholePhase:     {whole: 2},
-	waitPhase:      {read: 2, rate: 2},
+	waitPhase:      {read: 2, rate: 2, slow: 1},
 	beatPhase:      {idle: 2, beats: 3},
 	shortBeatPhase: {idle: 3, beats: 2},
 	pingPhase:      {ping: 2, pong: 1},
@@ -62,9 +65,12 @@ var modelPhases = []modelLimits{
 }
 
 // soonest is the earliest deadline of a limit that counts from the given tick.
-func (p modelLimits) soonest(from int8) int8 {
-	at := far
-	for _, limit := range []int8{p.idle, p.read, p.rate, p.beats, p.whole, p.ping} {
+func (p modelLimits) soonest(from int8, exact bool) int8 {
+	at, slow := far, p.slow
+	if exact {
+		slow = p.rate
+	}
+	for _, limit := range []int8{p.idle, p.read, slow, p.beats, p.whole, p.ping} {
 		if limit > 0 {
 			at = min(at, from+1+limit)
 		}
@@ -76,7 +82,7 @@ func (p modelLimits) soonest(from int8) int8 {
 func (p modelLimits) countsFrom(word string) bool {
 	switch word {
 	case "state":
-		return p.ping > 0
+		return p.ping+p.rate > 0
 	case "wait":
 		return p.read+p.rate > 0
 	case "pinged":
@@ -105,7 +111,11 @@ func (w *modelWords) limits(limit func(timeout, from, what int8)) {
 	limit(p.idle, max(w.used, heard), byIdle)
 	if w.wait.on {
 		limit(p.read, max(heard, w.wait.since), byRead)
-		limit(p.rate, max(w.paid, w.from), byRate)
+		if w.state.exact {
+			limit(p.rate, max(w.paid, w.from), byRate)
+		} else {
+			limit(p.slow, max(w.paid, w.from), toMeasure)
+		}
 	}
 	limit(p.beats, max(w.beat, w.from), byBeat)
 	if whole := p.whole; whole > 0 && w.unread >= w.began+whole {

@@ -109,7 +109,8 @@ func tryPolicy(t *testing.T, p idle.Policy, tick time.Duration, bytes int) {
 		}
 		defer tr.Close()
 		time.Sleep(3*time.Millisecond + 456789)
-		o := &fuzzed{t: t, start: time.Now(), ledger: newLedger(p, tick, 0)}
+		o := &fuzzed{t: t, start: time.Now()}
+		o.ledger = newLedger(p, tick, 0, func() bool { return measures(&o.conn) })
 		if err := tr.Track(&o.conn, o, hooksOfFuzzed); err != nil {
 			t.Fatal(err)
 		}

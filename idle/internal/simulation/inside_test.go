@@ -8,6 +8,8 @@ import (
 
 	"github.com/idlewheel/idlewheel/idle"
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/model"
+	"github.com/idlewheel/idlewheel/idle/internal/words"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -60,6 +62,12 @@ func shardOf(c *idle.Conn) *idle.Shard { return *inside[*idle.Shard](c, "shard")
 
 // setStride says how many connections a step of a visit has.
 func setStride(s *idle.Shard, n int) { *inside[int](s, "stride") = n }
+
+// measures reports whether the waits of c are measured by the real clock.
+func measures(c *idle.Conn) bool {
+	state := reflect.ValueOf(c).Elem().FieldByName("state").Field(0).Addr().UnsafePointer()
+	return model.Flags((*words.Uint32)(state).Load())&model.Exact != 0
+}
 
 // inWheel is how many connections are in the wheel of a shard.
 func inWheel(s *idle.Shard) int { return inside[wheel.Wheel](s, "wheel").Len() }

@@ -68,7 +68,7 @@ func (l *life) String() string {
 // newLife makes an owner of the given kind.
 func (w *world) newLife(s *slot, kind uint64) *life {
 	l := &life{world: w, slot: s, answeredAt: -1, foundAt: -1, toldAt: -1, idleMoved: -1, phase: w.phases[0], trackedAt: w.now()}
-	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
+	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now(), func() bool { return l.conn != nil && measures(l.conn) })
 	l.ledger.wraps = w.wraps
 	w.lives++
 	l.name = nameOf(w.lives)

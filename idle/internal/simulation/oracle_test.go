@@ -38,21 +38,45 @@ type ledger struct {
 	unreadBy idle.Reason     // the limit that had passed then
 	replaced time.Duration   // when the policy last was, in this phase
 	renewed  time.Duration   // when the connection knows of that at the latest
+	exact    func() bool     // reports whether waits are measured by the real clock
+	measured bool            // the same, when it was asked last
+	slow     time.Duration   // when a minimum rate first looked missed, at the earliest
 }
 
-func newLedger(p idle.Policy, tick, now time.Duration) *ledger {
-	l := &ledger{tick: tick, born: now, in: now, out: now}
+func newLedger(p idle.Policy, tick, now time.Duration, exact func() bool) *ledger {
+	l := &ledger{tick: tick, born: now, in: now, out: now, exact: exact, slow: never}
+	l.read.of, l.write.of = l, l
 	l.read.on = true
 	l.enter(p, now)
 	return l
 }
 
 func (l *ledger) enter(p idle.Policy, now time.Duration) {
+	l.note(now)
 	l.read.enter(l.policy.MinReadRate, p.MinReadRate, now)
 	l.write.enter(l.policy.MinWriteRate, p.MinWriteRate, now)
 	l.policy = p
 	l.began, l.used, l.excused, l.averted, l.replaced, l.explicit = now, now, now, 0, 0, 0
 	l.beatsFrom(now)
+}
+
+// note settles the accounts of both directions, and notes whether waits are measured.
+func (l *ledger) note(now time.Duration) {
+	l.read.settle(now)
+	l.write.settle(now)
+	if l.measured {
+		return
+	}
+	if at := min(l.read.looksMissed(l.policy.MinReadRate), l.write.looksMissed(l.policy.MinWriteRate)); at <= now {
+		l.slow = min(l.slow, at)
+	}
+	for _, w := range []*waits{&l.read, &l.write} {
+		w.mayBeMeasured(l.slow, now)
+		if l.exact() { // only now, if the process stood still
+			w.rough = max(w.rough, w.owed)
+		}
+	}
+	l.measured = l.exact()
 }
 
 // beatsFrom begins a heartbeat.
@@ -220,17 +244,45 @@ func (l *ledger) spans() (all []span) {
 		add(idle.ReasonWrite, "write", at, at, l.late(p.WriteTimeout))
 	}
 	if r := p.MinReadRate; r.Grace > 0 && l.read.on {
-		at := l.read.stale(r)
-		least, most := l.putOff(idle.ReasonMinReadRate, at)
-		add(idle.ReasonMinReadRate, "min_read_rate", at+least-l.read.lax, max(at, l.read.since, l.in)+most+l.read.later, l.late(r.Grace))
+		at, soonest := l.read.stale(r), l.read.soonest(r)
+		latest := max(at, l.read.since, l.in, l.anew(r, &l.read)) + l.read.later + l.read.rough
+		least, _ := l.putOff(idle.ReasonMinReadRate, latest)
+		_, most := l.putOff(idle.ReasonMinReadRate, soonest)
+		add(idle.ReasonMinReadRate, "min_read_rate", soonest+least-l.read.lax, latest+most, l.late(r.Grace)+l.toMeasure())
+		l.addMeasure(add, &l.read, at-r.Grace)
 	}
 	if r := p.MinWriteRate; r.Grace > 0 && l.write.on {
 		at := l.write.stale(r)
-		add(idle.ReasonMinWriteRate, "min_write_rate", at-l.write.lax, max(at, l.write.since)+l.write.later, l.late(r.Grace))
+		add(idle.ReasonMinWriteRate, "min_write_rate", l.write.soonest(r)-l.write.lax, max(at, l.write.since, l.anew(r, &l.write))+l.write.later+l.write.rough, l.late(r.Grace)+l.toMeasure())
+		l.addMeasure(add, &l.write, at-r.Grace)
 	}
 	l.addAge(add)
 	l.addBeat(add)
 	return all
+}
+
+// anew is when r would be missed if waits were measured as soon as there is a wait and something else is over, and Grace began
+// anew.
+func (l *ledger) anew(r idle.Rate, w *waits) time.Duration {
+	if l.measured {
+		return 0
+	}
+	return max(l.excused, w.since) + r.Grace
+}
+
+// toMeasure is by how much more a rate may be late if waits have to be measured first. What ends nothing may come before that.
+func (l *ledger) toMeasure() time.Duration {
+	if l.measured {
+		return 0
+	}
+	return l.late() + l.tick
+}
+
+// addMeasure adds when waits are measured at the latest. Nobody is told of that.
+func (l *ledger) addMeasure(add adder, w *waits, at time.Duration) {
+	if !l.measured && !l.exact() {
+		add(0, "measure", never, max(at, w.since, l.in)+w.later+w.rough, l.late())
+	}
 }
 
 type adder = func(r idle.Reason, what string, lo, hi, late time.Duration)

@@ -18,6 +18,8 @@ const (
 	unreadTicks = 5    // "PhaseTimeout, MinReadRate and a passive Heartbeat it puts off by five ticks"
 	keptEnds    = 1024 // Tracker.RecentEnds
 
+	measuredAfter = 8 // "once an eighth of Grace is used up"
+
 	minTick, maxTick = time.Millisecond, 10 * time.Second // Options.Tick
 	maxTicks         = 1 << 28                            // of a limit; see Policy
 	maxMisses        = 100                                // Heartbeat.Misses

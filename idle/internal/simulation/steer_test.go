@@ -90,6 +90,7 @@ func (w *world) replaceBy(ph *idle.Phase, p idle.Policy) {
 // follow has the limits be those of p. What they count from stays, unless the policy before had no
 // account of it. Those that have passed are due when the visit is over.
 func (l *ledger) follow(p idle.Policy, now, by time.Duration) {
+	l.note(now)
 	was := l.policy
 	l.policy, l.replaced, l.renewed = p, now, max(l.renewed, by)
 	l.excused = max(l.excused, by)

@@ -127,7 +127,8 @@ func (w *world) passedBy(due time.Duration, grace int) time.Duration {
 // MaxAge with its grace, pass in several steps, each of which may be held up.
 func (l *life) heldUp(s span) (d time.Duration) {
 	w, g := l.world, l.ledger
-	if !w.bursts || s.reason == 0 || s.reason == idle.ReasonHeartbeat || s.reason == idle.ReasonMaxAge || g.averted > 0 || g.replaced > 0 ||
+	if !w.bursts || s.reason == 0 || s.reason == idle.ReasonHeartbeat || s.reason == idle.ReasonMaxAge ||
+		s.reason == idle.ReasonMinReadRate || s.reason == idle.ReasonMinWriteRate || g.averted > 0 || g.replaced > 0 ||
 		l.slot.home.blocked(s.hi-horizon*w.tick) > 0 {
 		return l.held(s.hi)
 	}
