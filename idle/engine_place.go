@@ -8,10 +8,11 @@ import (
 
 // stamp returns the current stamp.
 func (s *Shard) stamp() clock.Stamp {
-	if now := s.now.Load(); !now.Asleep() {
-		return now
+	now := s.now.Load()
+	if now.Asleep() {
+		now = s.clock.Read()
 	}
-	return s.clock.Read()
+	return now
 }
 
 // noticed returns a stamp that no later activity's is before. now is the tick that has settled. Unlike
@@ -103,7 +104,7 @@ func (s *Shard) arm(c *Conn, at int64) {
 // hasten makes sure that c is checked no later than at the given stamp. Usually its place in the
 // wheel is early enough.
 func (s *Shard) hasten(c *Conn, deadline uint32) {
-	if int32(c.placed.Load().Bits()-deadline) > 0 {
+	if int32((*word)(&c.placed).Load()-deadline) > 0 {
 		s.pull(c)
 	}
 }

@@ -66,7 +66,10 @@ func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error
 		n, err = c.discard(err)
 	}
 	c.unlock(&c.reading)
-	return n, c.explain("read", err)
+	if err != nil {
+		err = c.explain("read", err)
+	}
+	return n, err
 }
 
 // beginRead reports that a read begins. c.reading must be held.
@@ -177,13 +180,15 @@ func (c *Conn) finish() error {
 	return err
 }
 
-// explain returns the timeout in place of err if the connection has timed out.
+// explain returns the timeout in place of err, if that isn't nil and the connection has timed out.
 func (c *Conn) explain(op string, err error) error {
-	timeout := c.Timeout()
-	if err == nil || timeout == nil {
-		return err
+	if err == nil {
+		return nil
 	}
-	return c.opError(op, timeout)
+	if timeout := c.Timeout(); timeout != nil {
+		return c.opError(op, timeout)
+	}
+	return err
 }
 
 // opError returns err as package net does.

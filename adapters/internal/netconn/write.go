@@ -52,7 +52,10 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 		}
 	}
 	c.unlock(&c.writing)
-	return written, c.explain("write", err)
+	if err != nil {
+		err = c.explain("write", err)
+	}
+	return written, err
 }
 
 // step returns how many bytes of n are written at once. What isn't known to be a stream may carry
@@ -93,14 +96,16 @@ func (c *Conn) mayWait(n int) {
 
 func (c *Conn) addTotal(n int) {
 	c.total += uint32(n)
-	c.written.Store(c.total)
+	if c.flags.Load()&counts != 0 { // otherwise nobody asks
+		c.written.Store(c.total)
+	}
 }
 
 // endWrite reports that n bytes were written. c.writing must be held.
 func (c *Conn) endWrite(before uint32, n int, err error) {
 	c.total = before + uint32(n)
 	m := c.flags.Load()
-	if m&sampled != 0 || m&notifies == 0 {
+	if m&sampled != 0 || m&(counts|notifies) == counts {
 		c.written.Store(c.total)
 	}
 	switch {

@@ -21,7 +21,7 @@ func StampOf(tick int64) Stamp {
 
 // Asleep reports whether s is zero, which is so if it was loaded from a copy of a sleeping
 // clock.
-func (s Stamp) Asleep() bool { return s == Stamp{} }
+func (s Stamp) Asleep() bool { return s.bits == 0 }
 
 // Bits returns the low 32 bits of the tick.
 func (s Stamp) Bits() uint32 { return s.bits }
@@ -41,19 +41,17 @@ func (s Stamp) Later(t Stamp) Stamp {
 // zero Stamp.
 type AtomicStamp words.Uint32
 
-func (a *AtomicStamp) raw() *words.Uint32 { return (*words.Uint32)(a) }
-
 // Load returns the stamp.
-func (a *AtomicStamp) Load() Stamp { return Stamp{a.raw().Load()} }
+func (a *AtomicStamp) Load() Stamp { return Stamp{(*words.Uint32)(a).Load()} }
 
 // Store sets the stamp.
-func (a *AtomicStamp) Store(s Stamp) { a.raw().Store(s.bits) }
+func (a *AtomicStamp) Store(s Stamp) { (*words.Uint32)(a).Store(s.bits) }
 
 // Raise moves the stamp forward to s, never back.
 func (a *AtomicStamp) Raise(s Stamp) {
 	for {
 		have := a.Load()
-		if s.Sub(have) <= 0 || a.raw().CompareAndSwap(have.bits, s.bits) {
+		if s.Sub(have) <= 0 || (*words.Uint32)(a).CompareAndSwap(have.bits, s.bits) {
 			return
 		}
 	}
