@@ -22,7 +22,7 @@ import (
 //	in.at     when the wait to read began, with the lowest bit     AwaitRead, PauseRead, Enter, OnTimeout
 //	          set, or with MinReadRate when a pause did
 //	out.at    the same for writes                                  AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout
-//	in.paid   up to when waits to read are paid for by bytes and   Received, AwaitRead, Enter, OnTimeout
+//	in.paid   up to when waits to read are paid for by bytes and   Received, AwaitRead, Enter, Probe, OnTimeout
 //	          pauses; only with MinReadRate
 //	out.paid  the same for writes                                  Sent, AwaitWrite, RestartWrite, Enter, Probe, OnTimeout
 //	beat      the tick of the last beat                            Beat, Enter, OnTimeout

@@ -130,8 +130,12 @@ func (s *Shard) apply(c *Conn, e SocketState) {
 		c.out.rewait(start, false)
 		c.letOff(&c.out)
 	}
-	if l := c.limits(); e.Unreported > 0 && l.out.rate > 0 {
+	l := c.limits()
+	if e.Unreported > 0 && l.out.rate > 0 {
 		c.pay(&c.out, &l.out, e.Unreported)
+	}
+	if e.UnreportedIn > 0 && l.in.rate > 0 {
+		c.pay(&c.in, &l.in, e.UnreportedIn)
 	}
 	if e.Unread && !c.hasUnread() {
 		c.unread.Raise(clock.StampOf(now - 1)) // no activity has an earlier tick, so any lets unread input count again

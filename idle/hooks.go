@@ -114,4 +114,7 @@ type SocketState struct {
 	// Unreported is the number of sent bytes that no [Conn.Sent] and no earlier SocketState has
 	// reported, and that no later Sent will.
 	Unreported int
+
+	// UnreportedIn is the same for received bytes and [Conn.Received]. They count for MinReadRate only.
+	UnreportedIn int
 }

@@ -340,21 +340,30 @@ func TestDrainedIsNoActivity(t *testing.T) {
 	}
 }
 
-// TestUnreportedBytesCountOnce has one Write go on and on, at half or at twice
-// the least speed. What the kernel took of it is reported when it ends.
+// TestUnreportedBytesCountOnce has one Write, or one Read, go on and on, at half or at twice
+// the least speed. What the kernel took of it, or has of it, is reported when it ends.
 func TestUnreportedBytesCountOnce(t *testing.T) {
-	policy := Policy{MinWriteRate: Rate{BytesPerSecond: 1000, Grace: time.Second}}
+	rate := Rate{BytesPerSecond: 1000, Grace: time.Second}
+	t.Run("out", func(t *testing.T) {
+		testUnreported(t, Policy{MinWriteRate: rate}, (*Conn).AwaitWrite, func(n int) SocketState { return SocketState{Unreported: n} })
+	})
+	t.Run("in", func(t *testing.T) {
+		testUnreported(t, Policy{MinReadRate: rate}, (*Conn).AwaitRead, func(n int) SocketState { return SocketState{UnreportedIn: n} })
+	})
+}
+
+func testUnreported(t *testing.T, policy Policy, await func(*Conn), unreported func(n int) SocketState) {
 	run := func(speed float64, test func(*rig, *prober)) {
 		onBoth(t, policy, nil, func(r *rig) {
 			born, told := time.Now(), 0
 			p := r.prober(func() SocketState {
 				taken := int(time.Since(born).Seconds() * speed)
-				unreported := taken - told
+				n := taken - told
 				told = taken
-				return SocketState{Unreported: unreported}
+				return unreported(n)
 			})
 			p.measure()
-			r.do(p.AwaitWrite)
+			r.do(func() { await(&p.Conn) })
 			test(r, p)
 		})
 	}

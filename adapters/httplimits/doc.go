@@ -10,21 +10,18 @@
 //
 //	phase           lasts                                             settings
 //	handshake       from the accept to the first byte of a request,   HandshakeTimeout
-//	                in net/http with TLS to the end of its header
+//	                in net/http with TLS, and in HTTP/2, to the end
+//	                of its header
 //	request header  from there to the end of the header               HeaderTimeout
 //	request         from there to the end of the response             BodyTimeout, BodyRate, HandlerTimeout
 //	keep-alive      from there to the first byte of the next request  KeepAliveTimeout
 //	streams         while streams of HTTP/2 are open                  StreamTimeout
-//	request stream  a stream of HTTP/2, which is reset                BodyTimeout, BodyRate, StreamTotal
+//	request stream  a request of HTTP/2                               BodyTimeout, BodyRate, StreamTotal
 //	hijacked        after a hijack                                    the fields of its idle.Policy
 //
 // WriteTimeout and WriteRate apply in all phases but the last. In HTTP/1, a timeout of
 // writing is always one of the phase "request", even if the connection waits for
 // something else at the same time.
-//
-// A stream can be reset only between two frames of its client. If the client takes longer over
-// the rest of a frame than the limits of a body allow, the connection is closed in the phase
-// "streams", by BodyTimeout or BodyRate. Without BodyRate it is closed by HeaderTimeout, if that is on.
 //
 // No setting limits the age of a connection. To end old ones, call Visit of the tracker now and
 // then, and EndIfIdle of those with a large Age. That doesn't cut a request, so a connection that is
@@ -75,9 +72,10 @@
 // no byte of an answer, and in HTTP/2 a GOAWAY that does not include it, so the client may
 // send it again.
 //
-// A handler that reads a body of HTTP/1 gets an error in which errors.As finds the
-// [idle.TimeoutError]. In HTTP/2 it gets a stream error, in which errors.As finds none,
-// and its context is cancelled; OnTimeout and Stats tell which limit was passed.
+// In HTTP/2, a body that is late is answered with 408 when the handler returns, if it has written nothing, not even
+// a header. After any other limit the stream is reset. The connection and its other requests go on.
+//
+// A handler that reads a body gets an error in which errors.As finds the [idle.TimeoutError].
 //
 // If the clients of a route may pause in a body, such as in an upload by hand, give the route
 // limits of its own (see below). In HTTP/2 it can flush the header of its response before it
@@ -99,9 +97,8 @@
 //
 //   - HandlerTimeout applies to requests whose header is read from now on. It also changes for
 //     requests that are being handled, if it was on when they began.
-//   - If StreamTotal was off, it applies to streams that open from now on. To a stream that is
-//     open, it applies when the server next waits for its client, or when the client opens
-//     another stream.
+//   - If StreamTotal was off, it counts for an open stream from when its handler first waited for
+//     its client.
 //   - A policy that Watch has applied doesn't change with Hijacked.
 //   - Limits that SetLimits has given to a request stay. Fields that it left zero change.
 //
@@ -117,8 +114,7 @@
 //
 // SetLimits gives a request [RequestLimits] of its own, until its end: a longer
 // BodyTimeout for an upload, or another WriteRate for a download. In HTTP/2 they apply to
-// its stream. The connection and its flow-control window, which streams share, keep the
-// listener's limits.
+// its stream. The connection keeps the listener's limits.
 //
 // # Replacing a server
 //
@@ -146,9 +142,8 @@
 // its request has arrived already, the request is answered with 503 and a Retry-After. The
 // tracker's own policy never applies, because each connection is in a phase, whose policy is
 // made from Timeouts. So use SetTimeouts of the listener. SetPolicy of the tracker fails.
-// Streams of HTTP/2 have a tracker of their own, which StreamTracker of idlehttp's listener
-// returns. Pass both to idleprom and idledebug. Options.OnEnds receives each connection once, when
-// it has ended, and no streams.
+// Options.OnEnds receives each connection once, when it has ended, and no streams of HTTP/2, which
+// only Stats of the listener counts.
 //
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.

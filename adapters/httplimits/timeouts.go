@@ -37,8 +37,8 @@ type Timeouts struct {
 	//
 	// net/http with TLS: it includes the whole header of the first request.
 	//
-	// HTTP/2: it includes the client's connection preface. In idlehttp without TLS, it ends
-	// with the first bytes of the preface, and HeaderTimeout limits the rest.
+	// HTTP/2: it includes the client's connection preface and lasts to the end of the first request's header. In
+	// idlehttp without TLS, HeaderTimeout limits the preface, and then HandshakeTimeout begins again.
 	HandshakeTimeout time.Duration
 
 	// HeaderTimeout limits the time between
@@ -46,8 +46,8 @@ type Timeouts struct {
 	// extend it, and pauses of the server don't either. If a part is unread when it passes, the server has
 	// five ticks to read and report it. The default is 10 s, because a header is only a packet or two.
 	//
-	// HTTP/2: it limits each header block, which may have several frames. When it
-	// passes, the connection is closed with all its streams.
+	// HTTP/2: it has no effect. A header block that isn't complete is nothing yet, so
+	// KeepAliveTimeout goes on, or StreamTimeout if there are streams.
 	HeaderTimeout time.Duration
 
 	// BodyTimeout limits how long the server waits for the next bytes of a body.
@@ -56,13 +56,11 @@ type Timeouts struct {
 	// HTTP/1: if the handler sets a read deadline, this limit and BodyRate are off
 	// for the rest of the request. In net/http, a zero deadline counts as one.
 	//
-	// HTTP/2: it applies until the client has ended the body or the response has
-	// begun, while the server's windows let the client send. It applies whether the
-	// handler reads or not, and a read deadline doesn't change it. Once the response
-	// has begun, both sides may be silent for any time, as in gRPC streams. So if a
-	// handler expects the client to pause, it must flush the response's header
-	// first. A client that waits for "100 Continue" looks like a silent one. When the
-	// limit passes, the stream is reset with the code CANCEL.
+	// HTTP/2: it applies until something of the response has been sent. Then both sides may be silent for
+	// any time, as in gRPC streams. So if a handler expects the client to pause, it must
+	// flush the response's header first. The limit doesn't pass while the connection
+	// receives as many bytes as BodyRate, or its default, demands, nor while bodies that other handlers don't read
+	// may close the connection's window. When it passes, the handler's read fails, and other requests go on.
 	BodyTimeout time.Duration
 
 	// BodyRate is the minimum rate of a body, averaged over the time that the server
@@ -74,8 +72,8 @@ type Timeouts struct {
 	// HandlerTimeout and StreamTotal include it.
 	//
 	// With TLS, the content of records counts, including the padding that TLS 1.3 allows, but not
-	// their headers and authentication tags. In HTTP/2, the bytes of DATA frames count, without
-	// padding.
+	// their headers and authentication tags. In HTTP/2, all bytes that arrive on the connection while a
+	// handler waits for a body count for that one.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the
@@ -97,10 +95,10 @@ type Timeouts struct {
 	// sent. The default is 30 s. A client that reads a large file slowly but steadily
 	// doesn't exceed it.
 	//
-	// HTTP/2: it applies to a stream while its flow-control window is used up. When
-	// it passes, the stream is reset. While the window of the connection is used up,
-	// it applies to all streams whose response has begun. When it passes, all of
-	// these are reset.
+	// HTTP/2: it applies to a write of the handler, of which each 16 kB that get through are progress. A
+	// client shows that it reads by opening its window. So the slowest steady reader takes half its window, or 16 kB if
+	// that is more, in this time. The limit doesn't pass while the client takes as much from the connection as WriteRate, or its
+	// default, demands. When it passes, the stream is reset.
 	WriteTimeout time.Duration
 
 	// WriteRate is the minimum rate at which the client must read a response,
@@ -115,10 +113,8 @@ type Timeouts struct {
 	//
 	// HTTP/2: it limits how long a connection may have no open stream, whatever
 	// other frames arrive. It starts over while the client is still receiving a response that
-	// the kernel has accepted (Linux). When it passes, the client gets a GOAWAY that still
-	// accepts streams, and a PING. If the client opens a stream now, the stream is
-	// served. When the client has answered the PING, or after a second, it gets a
-	// GOAWAY with the last stream, and the connection is closed.
+	// the kernel has accepted (Linux). When it passes, the client gets a GOAWAY, and the connection
+	// is closed. A request that crosses the GOAWAY isn't executed.
 	KeepAliveTimeout time.Duration
 
 	// StreamTimeout limits how long an HTTP/2 connection with open streams may be
@@ -128,11 +124,10 @@ type Timeouts struct {
 	// fasthttp: it must be zero or Off, because fasthttp does not speak HTTP/2.
 	StreamTimeout time.Duration
 
-	// StreamTotal limits how long an HTTP/2 stream may be open, from the end of its
-	// request's header. It is off by default. When it passes, the stream is reset and
-	// the handler's context is cancelled. If SetTimeouts turns it on, it applies to an
-	// open stream when the server next waits for the client, or when the client opens
-	// another stream.
+	// StreamTotal limits how long a request of HTTP/2 may take, from the end of its
+	// header until its handler returns. It is off by default. When it passes, the stream is reset and
+	// the handler's context is cancelled. If SetTimeouts turns it on, it counts for an
+	// open stream from when its handler first waited for the client.
 	//
 	// fasthttp: it must be zero or Off.
 	StreamTotal time.Duration
@@ -171,8 +166,8 @@ type Stats struct {
 	idle.Stats
 
 	// Phases has the number of connections that timed out in each phase, by the
-	// phase's name. For "request stream" it is the number of HTTP/2 streams that
-	// were reset; their connections are not counted for that.
+	// phase's name. For "request stream" it is the number of HTTP/2 requests that a
+	// limit made fail; their connections are not counted for that.
 	Phases map[string]uint64
 
 	// Limits has the number of connections that timed out by each setting, by its

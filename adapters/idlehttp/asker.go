@@ -39,7 +39,7 @@ func connOf(r *http.Request) *httpconn.Conn {
 }
 
 // asking is the handler of a server that was prepared for a listener. It asks the clients of next
-// to close their connections, if these have to finish. HTTP/2 has GOAWAY for that.
+// to close their connections, if these have to finish. In HTTP/2 it also has the limits of requests.
 type asking struct {
 	l    *Listener
 	next http.Handler
@@ -47,17 +47,26 @@ type asking struct {
 
 func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ours := r.Context().Value(connKey{}).(*connContext)
-	if ours && r.Method == "PRI" && x.conn.Timeout() != nil {
-		// The beginning of HTTP/2's preface, whose rest did not come in time. net/http takes it for
-		// a request of HTTP/1 when the read of the rest has failed.
+	switch {
+	case !ours || httpconn.ListenerOf(x.conn) != h.l.inner:
+	case isPreface(r) && x.conn.Timeout() != nil: // the rest of it did not come in time
 		panic(http.ErrAbortHandler)
-	}
-	if ours && r.ProtoMajor == 1 && httpconn.ListenerOf(x.conn) == h.l.inner && x.asker.begin(w, r, x.conn) {
+	case r.ProtoMajor == 2 && x.conn.SpeaksHTTP2() && streamOf(r) == nil:
+		serveHTTP2(x.conn, h.next, w, r)
+		return
+	case (r.ProtoMajor == 1 || isPreface(r)) && x.asker.begin(w, r, x.conn):
+		if r.Header["Http2-Settings"] != nil { // as a server may, it stays with HTTP/1
+			r.Header.Del("Upgrade")
+		}
 		w = &x.asker
 		defer x.asker.end()
 	}
 	h.next.ServeHTTP(w, r)
 }
+
+// isPreface reports whether r is the beginning of HTTP/2's preface. net/http takes it for a request of HTTP/1
+// if it doesn't speak HTTP/2 without TLS.
+func isPreface(r *http.Request) bool { return r.Method == "PRI" }
 
 // isServed reports whether a listener is served for which s was prepared.
 func isServed(s *http.Server) bool {
@@ -81,6 +90,7 @@ type asker struct {
 	conn    *httpconn.Conn
 	asked   bool // the header is written, or the connection hijacked
 	interim bool // what is written is an interim response
+	preface bool // the request is HTTP/2's preface
 	used    atomic.Bool
 }
 
@@ -90,7 +100,7 @@ func (a *asker) begin(w http.ResponseWriter, r *http.Request, c *httpconn.Conn) 
 	if !a.used.CompareAndSwap(false, true) {
 		return false
 	}
-	a.ResponseWriter, a.conn, a.asked, a.interim = w, c, false, false
+	a.ResponseWriter, a.conn, a.asked, a.interim, a.preface = w, c, false, false, isPreface(r)
 	if c.IsSecure() && len(r.Header["Expect"]) > 0 { // the server writes 100 Continue when the handler reads the body
 		a.sendsInterim()
 	}
@@ -176,6 +186,9 @@ func (a *asker) FlushError() error {
 }
 
 func (a *asker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if a.preface {
+		return nil, nil, errH2C
+	}
 	a.asked = true
 	return http.NewResponseController(a.ResponseWriter).Hijack()
 }
@@ -204,6 +217,10 @@ func (a *asker) Unwrap() http.ResponseWriter {
 	a.endInterim()
 	return a.ResponseWriter
 }
+
+// errH2C is why golang.org/x/net/http2/h2c can't hijack connections to speak HTTP/2 on them.
+var errH2C = errors.New("idlehttp: HTTP/2 on a hijacked connection would have no limits; " +
+	"use Server.Protocols (SetUnencryptedHTTP2) in place of golang.org/x/net/http2/h2c")
 
 // noResponse is the ResponseWriter of an asker between two requests.
 type noResponse struct{}

@@ -46,8 +46,8 @@
 // by HandshakeTimeout, and is not answered. If the beginning of a header arrives together with
 // the previous request, the header counts as begun only when more of it arrives.
 //
-// In HTTP/1, handlers get a ResponseWriter of this package, which has all methods that net/http's
-// has, such as Flush, Hijack and ReadFrom.
+// Handlers get a ResponseWriter of this package, which has all methods that net/http's
+// has, such as Flush and, in HTTP/1, Hijack and ReadFrom.
 //
 // With EnableFullDuplex of [http.ResponseController], BodyTimeout and BodyRate still apply while
 // the handler waits for the body. If one passes, the connection is cut, because the response has
@@ -60,15 +60,16 @@
 //
 // # HTTP/2
 //
-// In HTTP/2 the limits are applied to the frames. If a client doesn't send the body of a
-// request, or doesn't read the response, the server resets that stream, and the other streams
-// go on. The fields of Timeouts say what each limit means for HTTP/2. No limit ends a stream
-// on which, as far as its frames show, neither side has to send anything. Examples are a
-// handler that takes long, and a body that trickles after the response has begun.
+// In HTTP/2 the limits of a request count while its handler waits: in a read of the body, until something
+// of the response has been sent, and in a write. If a client doesn't send the body, or doesn't read the response, that request
+// fails, and the others of the connection go on. The fields of Timeouts say what each limit means for HTTP/2. So no
+// limit ends a request whose handler takes long, or in which both sides are silent after the response has begun.
 //
-// Configure HTTP/2 with Server.HTTP2. Don't use x/net/http2.ConfigureServer with Go 1.27 or
-// later: then no limit ends single streams. Only the limits of connections apply, and the
-// server's log says so. x/net/http2/h2c hijacks connections, so limits don't apply to its HTTP/2.
+// A body that the handler doesn't read has no limit. If a whole response fits into net/http's buffer of 4 kB, only net/http
+// can send it, when the handler has returned. Every eighth of these is watched, counted from when the connection had no
+// stream. If a client doesn't take it in time, the connection ends.
+//
+// x/net/http2/h2c would hijack connections, and its HTTP/2 would have no limits, so its Hijack fails.
 // Use Server.Protocols instead (SetUnencryptedHTTP2).
 //
 // SendPingTimeout, PingTimeout and WriteByteTimeout of Server.HTTP2 may stay. They end the whole

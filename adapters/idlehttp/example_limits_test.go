@@ -116,7 +116,7 @@ func ExampleSetLimits_http2() {
 		}()
 		response, err := client.Post("http://"+ln.Addr().String()+path, "", body)
 		if err != nil {
-			return "the stream is reset"
+			return err.Error()
 		}
 		defer response.Body.Close()
 		b, _ := io.ReadAll(response.Body)
@@ -128,7 +128,7 @@ func ExampleSetLimits_http2() {
 	close(goOn)
 	fmt.Println("/patient:", <-patient)
 	// Prints:
-	// /usual: the stream is reset
+	// /usual: 408 Request Timeout
 	// /patient: 200 OK 10 bytes
 }
 

@@ -2,149 +2,238 @@ package idlehttp
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
-	"net"
 	"net/http"
-	"slices"
+	"sync/atomic"
+	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Keys of http.Server.TLSNextProto for HTTP/2, with and without TLS. For the
-// second see [shell].
-const (
-	overTLS = "h2"
-	plain   = "unencrypted_http2"
-)
+// A stream is the ResponseWriter of a request of HTTP/2, with its body and its context. It has the exported
+// methods that net/http's own has. It and its body report when they may have to wait for the client.
+type stream struct {
+	inner   http.ResponseWriter
+	conn    *httpconn.Conn
+	limits  httpconn.Stream
+	body    body
+	context streamContext
+	head    bool // the response has no body, because the request is a HEAD
 
-// hookHTTP2 makes s serve l's HTTP/2 connections through readers of their frames.
-//
-// The function that serves connections without TLS accepts any net.Conn. So it
-// serves all of them here, those with TLS too.
-//
-// There is no such function if the user has set s.TLSNextProto without one. Nor is
-// there one if x/net/http2.ConfigureServer has been called and Go is 1.27 or later:
-// then net/http does not use s.TLSNextProto. In these cases frames are not read, and
-// only the limits of connections apply. The log says so.
-func (l *Listener) hookHTTP2(s *http.Server) {
-	prepareHTTP2(s)
-	serve, serveTLS := s.TLSNextProto[plain], s.TLSNextProto[overTLS]
-	if serve == nil {
-		if serveTLS != nil {
-			s.ErrorLog.Print("idlehttp: the limits of single streams do not apply, because HTTP/2 is served by " +
-				"a function of the user's in Server.TLSNextProto, or by x/net/http2.ConfigureServer; configure HTTP/2 by Server.HTTP2 instead")
-		}
-		return
+	asked   bool // the header is written
+	flushed bool // it has been sent, or is being sent
+	room    int  // how many bytes net/http's buffer surely has room for
+	held    int  // how many it holds that have not been reported
+}
+
+// bufferSize is the size of net/http's buffer for each response of HTTP/2. A write that fits into it doesn't wait.
+const bufferSize = 4 << 10
+
+// stepSize is how much of a large write is written at once. Each step that gets through is progress.
+const stepSize = 16 << 10
+
+// A streamContext is the context of a stream's request.
+type streamContext struct {
+	context.Context
+	stream *stream
+}
+
+// streamKey is the key of a streamContext's value, which is the stream.
+type streamKey struct{}
+
+func (x *streamContext) Value(key any) any {
+	if key == (streamKey{}) {
+		return x.stream
 	}
-	s.TLSNextProto = maps.Clone(s.TLSNextProto)
-	s.TLSNextProto[plain] = func(hs *http.Server, tc *tls.Conn, h http.Handler) {
-		if framed := httpconn.ReadFrames(l.inner, unwrap(tc)); framed != nil {
-			defer http2conn.Of(framed).End()
-			tc = wrap(framed)
-		}
-		serve(hs, tc, h)
-	}
-	if serveTLS == nil {
-		return
-	}
-	s.TLSNextProto[overTLS] = func(hs *http.Server, tc *tls.Conn, h http.Handler) {
-		if httpconn.Find(l.inner, tc) == nil {
-			serveTLS(hs, tc, h)
-			return
-		}
-		if !readPreface(hs, tc) { // net/http closes the connection
-			return
-		}
-		framed := httpconn.ReadFrames(l.inner, tc)
-		if framed == nil { // a hook has hijacked it
-			return
-		}
-		defer http2conn.Of(framed).End()
-		serve(hs, wrap(framed), h)
+	return x.Context.Value(key)
+}
+
+// streamOf returns the stream of a request of HTTP/2, or nil if there is none.
+func streamOf(r *http.Request) *stream {
+	x, _ := r.Context().Value(streamKey{}).(*stream)
+	return x
+}
+
+// serveHTTP2 serves a request of HTTP/2 on c with limits.
+func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	x := &stream{inner: w, conn: c, head: r.Method == http.MethodHead, room: bufferSize}
+	x.limits.Init(c, r.ContentLength != 0, x.cut)
+	x.context = streamContext{r.Context(), x}
+	x.body.ReadCloser, x.body.limits = r.Body, &x.limits
+	limited := r.WithContext(&x.context)
+	limited.Body = &x.body
+	defer func() {
+		x.limits.Return()
+		r.MultipartForm = limited.MultipartForm // whose files the server removes
+	}()
+	next.ServeHTTP(x, limited)
+	x.finish()
+}
+
+// cut makes the request fail. A limit of reading has the handler's reads fail, and any other one resets the stream.
+func (x *stream) cut(err *idle.TimeoutError) {
+	past := time.Unix(1, 0)
+	rc := http.NewResponseController(x.inner)
+	rc.SetReadDeadline(past)
+	if !httpconn.IsOfReading(err) {
+		rc.SetWriteDeadline(past)
 	}
 }
 
-// prepareHTTP2 fills in s.TLSNextProto with functions that serve HTTP/2, unless the
-// user has. Otherwise net/http would fill it in when it begins to serve, and changing
-// the map then would be a race with the connections of other listeners.
-//
-// net/http fills in the map of another server when that is served for a moment. Up to Go 1.26 the
-// functions there serve the connections of any server, so they can be taken from it. Since Go
-// 1.27 they only close connections, and there is none for connections without TLS. Then s gets
-// the functions of a [relay].
-func prepareHTTP2(s *http.Server) {
-	if s.TLSNextProto != nil {
-		return
+// finish ends the response, when the handler has returned. It answers a request whose body was late, unless the
+// handler has. Then it sends what net/http still holds back. If that's the whole response, only net/http can
+// send it, with a Content-Length, when the handler has returned. To learn of its end takes a goroutine, so only each eighth is watched.
+func (x *stream) finish() {
+	timeout := x.limits.Timeout()
+	if httpconn.IsOfReading(timeout) && !x.asked {
+		x.WriteHeader(http.StatusRequestTimeout)
 	}
-	other := &http.Server{Protocols: s.Protocols}
-	if s.TLSConfig != nil { // if TLSConfig is invalid, s reports that when it serves
-		other.TLSConfig = s.TLSConfig.Clone()
-		other.TLSConfig.NextProtos = append(slices.Clone(s.TLSConfig.NextProtos), overTLS)
+	x.ask()
+	switch {
+	case x.head:
+	case x.flushed && x.room < bufferSize:
+		x.Flush()
+	case x.held > 0 && x.limits.IsEighth():
+		x.limits.EndWhen(x.CloseNotify())
 	}
-	if err := other.Serve(nowhere{}); !errors.Is(err, errNowhere) || other.TLSNextProto == nil {
-		return
-	}
-	if other.TLSNextProto[plain] != nil {
-		s.TLSNextProto = other.TLSNextProto
-		s.RegisterOnShutdown(func() { other.Shutdown(context.Background()) }) // lets streams end gracefully
-		return
-	}
-	if !canRelay() {
-		s.ErrorLog.Print("idlehttp: the limits of single streams do not apply, because this version of net/http does not tell how it serves HTTP/2")
-		return
-	}
-	r := newRelay(s)
-	s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){overTLS: r.serveTLS, plain: r.servePlain}
-	s.RegisterOnShutdown(r.shutdown)
 }
 
-// nowhere is a listener that accepts no connections.
-type nowhere struct{}
-
-var errNowhere = errors.New("idlehttp: nobody can connect")
-
-func (nowhere) Accept() (net.Conn, error) { return nil, errNowhere }
-func (nowhere) Close() error              { return nil }
-func (nowhere) Addr() net.Addr            { return &net.TCPAddr{} }
-
-// A shell wraps a connection without TLS where net/http requires a *tls.Conn: the
-// shell is the connection below that.
-type shell struct {
-	net.Conn // nil
-	plain    net.Conn
+// ask is called before the header is written. If the connection was asked to finish, it has net/http send a GOAWAY.
+func (x *stream) ask() {
+	if !x.asked {
+		x.asked = true
+		if x.conn.IsTold() {
+			x.Header().Set("Connection", "close")
+		}
+	}
 }
 
-// UnencryptedNetConn returns the wrapped connection. net/http looks for this
-// method.
-func (s shell) UnencryptedNetConn() net.Conn { return s.plain }
+// Header returns the header of the response.
+func (x *stream) Header() http.Header { return x.inner.Header() }
 
-// wrap returns a *tls.Conn on top of a shell around nc.
-func wrap(nc net.Conn) *tls.Conn { return tls.Client(shell{plain: nc}, nil) }
+// WriteHeader writes the header.
+func (x *stream) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		x.ask()
+	}
+	x.inner.WriteHeader(status)
+}
 
-// unwrap returns the connection in a shell below tc, or nil if there is no shell.
-func unwrap(tc *tls.Conn) net.Conn {
-	if s, ok := tc.NetConn().(interface{ UnencryptedNetConn() net.Conn }); ok {
-		return s.UnencryptedNetConn()
+func (x *stream) Write(b []byte) (int, error) {
+	return x.write(len(b), func(from, to int) (int, error) { return x.inner.Write(b[from:to]) })
+}
+
+func (x *stream) WriteString(s string) (int, error) {
+	return x.write(len(s), func(from, to int) (int, error) { return io.WriteString(x.inner, s[from:to]) })
+}
+
+// write writes size bytes by calls of part.
+func (x *stream) write(size int, part func(from, to int) (int, error)) (written int, err error) {
+	x.ask()
+	if size <= x.room {
+		n, err := part(0, size)
+		x.room -= n
+		x.held += n
+		return n, err
+	}
+	x.respond()
+	x.room = 0
+	for err == nil && written < size {
+		var n int
+		x.limits.BeginWrite()
+		n, err = part(written, min(size, written+stepSize))
+		x.limits.EndWrite(x.held + n)
+		x.held = 0
+		written += n
+	}
+	return written, x.explain(err)
+}
+
+// respond is called before anything is sent.
+func (x *stream) respond() {
+	x.flushed = true
+	x.limits.StopWaiting()
+}
+
+// explain returns the limit that has passed, if there is one, in place of err.
+func (x *stream) explain(err error) error {
+	if timeout := x.limits.Timeout(); err != nil && timeout != nil {
+		return timeout
+	}
+	return err
+}
+
+// Flush sends what net/http holds back.
+func (x *stream) Flush() { x.FlushError() }
+
+// FlushError is Flush for http.ResponseController.
+func (x *stream) FlushError() error {
+	x.ask()
+	x.respond()
+	x.limits.BeginWrite()
+	err := http.NewResponseController(x.inner).Flush()
+	x.limits.EndWrite(x.held)
+	x.held = 0
+	if err == nil {
+		x.room = bufferSize
+	}
+	return x.explain(err)
+}
+
+// Push implements http.Pusher.
+func (x *stream) Push(target string, o *http.PushOptions) error {
+	if p, ok := x.inner.(http.Pusher); ok {
+		return p.Push(target, o)
+	}
+	return http.ErrNotSupported
+}
+
+// CloseNotify implements http.CloseNotifier.
+func (x *stream) CloseNotify() <-chan bool {
+	if n, ok := x.inner.(interface{ CloseNotify() <-chan bool }); ok {
+		return n.CloseNotify()
 	}
 	return nil
 }
 
-const preface = http2conn.Preface
+func (x *stream) SetReadDeadline(t time.Time) error {
+	x.limits.StopWaiting() // the handler limits the body itself
+	return http.NewResponseController(x.inner).SetReadDeadline(t)
+}
 
-// readPreface reads the client's connection preface and reports whether it is
-// HTTP/2's. It logs any other preface, as net/http does.
-func readPreface(hs *http.Server, nc net.Conn) bool {
-	got := make([]byte, len(preface))
-	if _, err := io.ReadFull(nc, got); err != nil {
-		return false
+func (x *stream) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(x.inner).SetWriteDeadline(t)
+}
+
+func (x *stream) EnableFullDuplex() error {
+	return http.NewResponseController(x.inner).EnableFullDuplex()
+}
+
+// Unwrap is for http.ResponseController.
+func (x *stream) Unwrap() http.ResponseWriter { return x.inner }
+
+// A body is the body of a request of HTTP/2.
+type body struct {
+	io.ReadCloser
+	limits  *httpconn.Stream
+	reading atomic.Bool
+}
+
+// Read reads from the body.
+func (b *body) Read(p []byte) (n int, err error) {
+	if !b.reading.CompareAndSwap(false, true) {
+		return b.ReadCloser.Read(p) // another goroutine reads, and reports it
 	}
-	if string(got) == preface {
-		return true
+	defer b.reading.Store(false)
+	b.limits.BeginRead()
+	n, err = b.ReadCloser.Read(p)
+	if late := b.limits.EndRead(n, err != nil); late != nil {
+		return 0, late
 	}
-	hs.ErrorLog.Printf("http2: server: error reading preface from client %v: bogus greeting %q", nc.RemoteAddr(), got)
-	return false
+	if timeout := b.limits.Timeout(); err != nil && !errors.Is(err, io.EOF) && timeout != nil {
+		err = timeout
+	}
+	return n, err
 }

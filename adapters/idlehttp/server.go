@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -51,11 +50,6 @@ func (l *Listener) Stats() Stats { return l.inner.Stats() }
 // refer to l. The method value l.Tracker does, so storing that keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
-// StreamTracker returns the tracker of the streams of HTTP/2. It counts those that are reset by a
-// limit. Their connections are in Tracker, where each counts as one. Options.OnEnds doesn't
-// receive streams. As with Tracker, the tracker's own policy never applies.
-func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker(l.inner) }
-
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has
 // timeouts of its own. In both cases it closes ln. Serve sets hooks of s, so it
@@ -77,12 +71,10 @@ func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeo
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// Wrap replaces Handler, ConnState, ConnContext, ErrorLog and TLSNextProto of s with functions
-// that call the previous ones, so set these before and don't change them afterwards. The new
-// ErrorLog drops lines about handshakes that timed out. Also set Protocols, HTTP2 and TLSConfig
-// before. If you use x/net/http2.ConfigureServer, call it before, but see the package's
-// documentation about it. s may be prepared for several listeners, and may also serve others, but
-// it must not serve yet.
+// Wrap replaces Handler, ConnState, ConnContext and ErrorLog of s with functions that call the
+// previous ones, so set these before and don't change them afterwards. The new ErrorLog drops lines
+// about handshakes that timed out. Also set Protocols before. s may be prepared for several
+// listeners, and may also serve others, but it must not serve yet.
 func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -97,8 +89,12 @@ func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	}
 	l := &Listener{inner}
 	httpconn.SetServer(inner, s, s.Shutdown)
+	window := httpconn.DefaultWindow
+	if s.HTTP2 != nil && s.HTTP2.MaxReceiveBufferPerConnection > 0 {
+		window = s.HTTP2.MaxReceiveBufferPerConnection
+	}
+	httpconn.SetWindow(inner, window)
 	l.hook(s)
-	l.hookHTTP2(s)
 	return l, nil
 }
 
@@ -138,11 +134,7 @@ func (l *Listener) hook(s *http.Server) {
 	state, contextOf := s.ConnState, s.ConnContext
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
 		if c := httpconn.Find(l.inner, nc); c != nil {
-			if framed := http2conn.Of(nc); framed != nil { // its frames tell more than nc's state
-				nc = framed.NetConn()
-			} else {
-				onState(c, nc, to)
-			}
+			onState(c, nc, to)
 		}
 		if state != nil {
 			state(nc, to)
@@ -195,9 +187,9 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // closed when it falls idle. No response that has begun is cut before d.ForceAfter. Set that,
 // because otherwise Shutdown waits for a client that is never idle until ctx is done. A new
 // connection has the rest of HandshakeTimeout (10 s if that is off) for its first request. A
-// client of HTTP/2 gets two GOAWAYs, and the requests that it sends between them are served. A
-// request that was sent too late is never read, so it isn't executed. HTTP clients repeat it by
-// themselves if the method is idempotent.
+// request that was sent too late is never read, so it isn't executed. In HTTP/2 a GOAWAY says so, and clients
+// repeat it. In HTTP/1 they do by themselves if the method is idempotent. A response that has begun, such as an event
+// stream, can't ask its client any more.
 //
 // A CloseDelay of 0 means 2 s here, or ForceAfter if that is shorter. If a client uses its
 // connection within that time, the response asks it to close the connection, so it loses no

@@ -1,6 +1,7 @@
 package idlehttp
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -109,7 +110,7 @@ func TestRefusedServers(t *testing.T) {
 		{&http.Server{ReadHeaderTimeout: own}, []string{"Server.ReadHeaderTimeout", "3s", "Timeouts.HeaderTimeout"}},
 		{&http.Server{WriteTimeout: own}, []string{"Server.WriteTimeout", "3s", "Timeouts.WriteTimeout"}},
 		{&http.Server{IdleTimeout: own}, []string{"Server.IdleTimeout", "3s", "Timeouts.KeepAliveTimeout"}},
-		{&http.Server{TLSNextProto: handOvers{"spdy/1": nil}}, []string{"Server.TLSNextProto", `"spdy/1"`}},
+		{&http.Server{TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){"spdy/1": nil}}, []string{"Server.TLSNextProto", `"spdy/1"`}},
 	} {
 		ln := httpsuite.Listen(t)
 		l, err := Wrap(test.server, ln, Timeouts{})
@@ -133,8 +134,8 @@ func TestRefusedServers(t *testing.T) {
 	// Timeouts that are off are no objection, nor are protocols that net/http brings along.
 	for _, server := range []*http.Server{
 		{ReadTimeout: -1, ReadHeaderTimeout: -1, WriteTimeout: -1, IdleTimeout: -1},
-		{TLSNextProto: handOvers{}},
-		{TLSNextProto: handOvers{"h2": nil, "unencrypted_http2": nil}},
+		{TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}},
+		{TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": nil, "unencrypted_http2": nil}},
 	} {
 		l, err := Wrap(server, httpsuite.Listen(t), Timeouts{})
 		if err != nil {

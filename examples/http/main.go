@@ -110,7 +110,7 @@ func serve(ctx context.Context, ln net.Listener, c config, hup <-chan os.Signal)
 		return err
 	}
 	defer l.Close()
-	if err := ops.Serve(c.ops, map[string]*idle.Tracker{"http": l.Tracker(), "streams": l.StreamTracker()}, readiness(l)); err != nil {
+	if err := ops.Serve(c.ops, map[string]*idle.Tracker{"http": l.Tracker()}, readiness(l)); err != nil {
 		return err
 	}
 	served := make(chan error, 1)

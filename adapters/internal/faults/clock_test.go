@@ -21,7 +21,7 @@ var byWallClock = []string{
 // exempt are deadlines that have passed by any clock, and those that are a signal
 // from a server; for the latter see TestUploadIn1970 too. Durations are rounded without
 // a clock. A metric tells when something was, which nothing is compared with.
-var exempt = []string{"netconn/deadlines.go: Unix", "http2conn/conn.go: Unix", "httpconn/events.go: Unix", "httpconn/conn.go: Unix", "idle/engine_driver.go: In", "control/control.go: Round", "idleprom/source.go: UnixMilli"}
+var exempt = []string{"netconn/deadlines.go: Unix", "idlehttp/http2.go: Unix", "httpconn/events.go: Unix", "httpconn/conn.go: Unix", "idle/engine_driver.go: In", "control/control.go: Round", "idleprom/source.go: UnixMilli"}
 
 // Wall-clock changes do not matter, because nothing but readings with a monotonic
 // part is compared: the packages have no use for the functions of package time

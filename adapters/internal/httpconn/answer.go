@@ -10,23 +10,19 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// onTimeout asks the user whether to keep the connection. If an HTTP/2 connection has waited for
-// a stream for too long, its client gets a GOAWAY. If a stream begins meanwhile, the connection
-// is kept. It's also kept while its client is still receiving the last response.
+// onTimeout decides whether to keep the connection, which the user may.
 func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
-	x := c.extra.Load()
-	awaitsStream := x != nil && x.frames != nil && err.Phase == KeepAlive.String()
-	if awaitsStream && c.Inspect().Sending() {
+	if err.Phase == KeepAlive.String() && err.Reason == idle.ReasonPhase && c.isReceiving(err.Limit) {
 		return true
 	}
 	c.explain(err)
-	if ask := c.listener.now.Load().timeouts.OnTimeout; ask != nil && ask(c, err) {
-		return true
-	}
-	if awaitsStream {
-		x.frames.Announce()
-	}
-	return false
+	return c.ask(err)
+}
+
+// ask asks the user whether to keep the connection, or the stream.
+func (c *Conn) ask(err *idle.TimeoutError) bool {
+	ask := c.listener.now.Load().timeouts.OnTimeout
+	return ask != nil && ask(c, err)
 }
 
 // onEnd counts the timeout that has ended the connection. It answers the request
@@ -36,7 +32,7 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 		defer end(c, err)
 	}
 	if err.Limit > 0 { // no drain, no eviction, no End
-		c.listener.counts.add(err, 1)
+		c.listener.counts.add(err)
 	}
 	if c.state.Load()&^flags == hijacked {
 		c.farewell(err)
@@ -44,7 +40,7 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 	}
 	if status := c.claim(err); status != 0 {
 		c.answer(status)
-	} else if err.Phase == KeepAlive.String() || err.Limit == 0 {
+	} else if c.state.Load()&^flags == http2Idle {
 		c.sendGoAway()
 	} else if c.holdsBack(err) || c.state.Load()&given != 0 {
 		c.LetWrite()
@@ -145,13 +141,18 @@ func (c *Conn) answeredError() error {
 // answer sends a response and asks the client to close the connection. The response has no body,
 // because the request may be a HEAD.
 func (c *Conn) answer(status int) {
-	w, x := net.Conn(&c.Conn), c.extra.Load()
-	if x.secure != nil {
-		w = x.secure
-	}
+	x := c.extra.Load()
 	if x.written != nil {
 		defer close(x.written)
 	}
 	c.Interim(false)
-	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+http.StatusText(status)+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+	io.WriteString(c.writer(), "HTTP/1.1 "+strconv.Itoa(status)+" "+http.StatusText(status)+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+}
+
+// writer writes to the application's side of the connection: what TLS encrypts, if there is TLS.
+func (c *Conn) writer() io.Writer {
+	if x := c.extra.Load(); x.secure != nil {
+		return x.secure
+	}
+	return &c.Conn
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -58,7 +57,7 @@ const (
 type extra struct {
 	secure  *tls.Conn            // writes plaintext to a connection that carries TLS; nil if unknown
 	on      httplimits.Callbacks // Watch's, for a hijacked connection
-	frames  *http2conn.Conn      // reads the frames of an HTTP/2 connection; nil if nobody does
+	traffic *traffic             // of an HTTP/2 connection
 	timeout *idle.TimeoutError   // the one that answers the request; nil if none does
 	written chan struct{}        // closed when that answer is; nil with TLS, which orders its writes
 }
@@ -68,8 +67,9 @@ const (
 	awaitingHeader = iota // for a request, or for the rest of its header
 	readingBody           // the header has been read; the server may read the body
 	handling              // the request is read, or its handler limits reads itself; no limit applies to reads
-	http2                 // Reads enter no phase; see ReadFrames and HeaderRead
-	hijacked              // Reads enter no phase; see Hijack and Watch
+	http2                 // HTTP/2 with streams; Reads enter no phase from here on
+	http2Idle             // HTTP/2 without a stream
+	hijacked              // see Hijack and Watch
 	unserved              // the server does not serve the connection yet
 
 	responded = 1 << 7 // part of the response has been written
@@ -108,7 +108,7 @@ func (c *Conn) transition(from, to uint32) bool {
 			if was&^keep&limited != 0 {
 				c.endLimits()
 			}
-			if from == awaitingHeader && !c.served.Load() && to != http2 {
+			if from == awaitingHeader && !c.served.Load() && to != http2Idle {
 				c.firstRequest()
 			}
 			return true
@@ -135,6 +135,9 @@ func (c *Conn) readSlow(b []byte) (int, error) {
 	n, err := c.readBytes(b)
 	if n > 0 {
 		state := c.state.Load()
+		if t := c.traffic(); t != nil {
+			t.arrived.Add(int64(n))
+		}
 		if (c.begun != begunAlone || c.prefaceLen > 0) && state == awaitingHeader {
 			c.noteArrival(b[:n])
 		}
@@ -232,7 +235,8 @@ func (c *Conn) awaitsRequest() {
 	c.records.forget()
 }
 
-const preface = http2conn.Preface
+// preface is what a client of HTTP/2 sends first.
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // matchPreface records whether the first bytes of the connection are HTTP/2's preface. b is the
 // latest part of them. Without TLS nothing else shows that a connection speaks HTTP/2.
@@ -253,7 +257,14 @@ func (c *Conn) Write(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if t := c.traffic(); t != nil {
+		if sent := t.sent.Add(int64(n)); t.unflushed.Load() {
+			t.unflushed.Store(false)
+			t.end.Store(sent)
+		}
+	}
+	return n, err
 }
 
 // ReadFrom copies from r until EOF, with sendfile where possible.

@@ -31,16 +31,16 @@ func (n *counts) zero(h2 HTTP2) {
 	}
 }
 
-// add counts err for n connections, or n streams of one connection.
-func (n *counts) add(err *idle.TimeoutError, many int) {
+// add counts err.
+func (n *counts) add(err *idle.TimeoutError) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	phase := err.Phase
 	if _, ours := n.phases[phase]; !ours {
 		phase = Hijacked.String() // the user's own policy has another name
 	}
-	n.phases[phase] += uint64(many)
-	n.limits[err.Setting] += uint64(many)
+	n.phases[phase]++
+	n.limits[err.Setting]++
 }
 
 // Stats returns the current counts.

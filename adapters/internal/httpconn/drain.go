@@ -27,8 +27,8 @@ type drain struct {
 	mayFail  context.CancelFunc
 }
 
-// onDrain asks the client to finish. In HTTP/1 the response to its next request says so,
-// and in HTTP/2 a GOAWAY. The owner of a hijacked connection is asked by its callback.
+// onDrain asks the client to finish. The response to its next request says so, and in HTTP/2 a GOAWAY
+// does, which net/http sends in place of the response's header. The owner of a hijacked connection is asked by its callback.
 // A connection is not ended while onDrain runs.
 func (c *Conn) onDrain() {
 	if c.state.Load()&^flags == hijacked {
@@ -51,10 +51,6 @@ func (c *Conn) onDrain() {
 	}
 	if !c.served.Load() {
 		c.awaitRequest(begun)
-	}
-	if x := c.extra.Load(); x != nil && x.frames != nil {
-		c.listener.drain.told.Delete(c)
-		x.frames.Announce()
 	}
 }
 
@@ -186,16 +182,6 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 		return ctx.Err()
 	case <-time.After(d):
 		return nil
-	}
-}
-
-// announce asks the client of an HTTP/2 connection to open no more streams, during a LameDuck.
-func (c *Conn) announce() {
-	if !c.listener.drain.lame.Load() {
-		return
-	}
-	if x := c.extra.Load(); x != nil && x.frames != nil {
-		go x.frames.Announce() // which waits for the answer
 	}
 }
 

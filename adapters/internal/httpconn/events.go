@@ -61,10 +61,16 @@ func (c *Conn) HandlerStarts() {
 func (c *Conn) HeaderRead() {
 	switch c.state.Load() {
 	case awaitingHeader:
-		if c.isHTTP2() {
-			c.transition(awaitingHeader, http2)
-			c.firstRequest()
-			c.Conn.Enter(c.listener.phases[Streams])
+		if c.isHTTP2() { // and its preface has been read
+			next := &extra{traffic: new(traffic)}
+			if x := c.extra.Load(); x != nil {
+				next.secure = x.secure
+			}
+			c.extra.Store(next)
+			c.transition(awaitingHeader, http2Idle)
+			if c.phase != Handshake { // without TLS the preface looks like the header of a request
+				c.enter(Handshake)
+			}
 			return
 		}
 		if x := c.extra.Load(); c.records.overhead == overheadLater && x != nil && x.secure != nil {
@@ -80,7 +86,9 @@ func (c *Conn) HeaderRead() {
 		} else if c.phase != KeepAlive && c.phase != body {
 			c.enter(body)
 		}
-	case http2:
+	case http2Idle: // a stream begins
+		c.transition(http2Idle, http2)
+		c.firstRequest()
 		c.Conn.Enter(c.listener.phases[Streams])
 	}
 }
@@ -89,7 +97,7 @@ func (c *Conn) HeaderRead() {
 // that passes in that moment would cut a request that has arrived in time.
 func (c *Conn) isParsing() bool {
 	state := c.state.Load() &^ flags
-	return (state == awaitingHeader || state == http2) && !c.IsReading()
+	return (state == awaitingHeader || state == http2Idle) && !c.IsReading()
 }
 
 // isHTTP2 reports, at the first request of a connection, whether it is HTTP/2.
@@ -140,10 +148,16 @@ func (c *Conn) idleSlow() {
 	case c.transition(readingBody, awaitingHeader) || c.transition(awaitingHeader, awaitingHeader):
 	case c.transition(handling, awaitingHeader):
 		c.ReadAhead(false)
-	case c.state.Load()&^flags == hijacked:
+	case c.state.Load()&^flags == http2:
+		t := c.traffic()
+		t.asked.Store(0)
+		t.end.Store(t.sent.Load())
+		t.kept.Store(unknown)
+		t.unflushed.Store(true)
+		c.transition(http2, http2Idle)
+		c.Conn.Enter(c.listener.phases[noRequest])
 		return
 	default:
-		c.Conn.Enter(c.listener.phases[KeepAlive])
 		return
 	}
 	c.awaitsRequest()

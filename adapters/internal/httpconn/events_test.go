@@ -402,7 +402,7 @@ func TestPrefaceInCuts(t *testing.T) {
 							read += n
 						}
 						c.HeaderRead()
-						if got, want := c.state.Load() == http2, speaks && strings.HasPrefix(text, preface); got != want {
+						if got, want := c.state.Load() == http2Idle, speaks && strings.HasPrefix(text, preface); got != want {
 							t.Errorf("%q cut at %d, then each %d: it is HTTP/2: %v", text, cut, size, got)
 						}
 					})

@@ -25,12 +25,9 @@ const (
 
 	body // Request, if there was no HandlerTimeout when the header had been read
 
-	noRequest // KeepAlive that isn't extended by what arrives: a record of TLS that's no request, a frame of HTTP/2
+	noRequest // KeepAlive that isn't extended by what arrives: a record of TLS that's no request, a frame of HTTP/2 without a stream
 
-	// Phases of HTTP/2 connections whose frames are read.
-
-	resetPending // a stream has to be reset, but the client is still in the middle of a frame
-	stream       // the limits of a single stream
+	stream // a request of HTTP/2
 
 	numPhases
 	none = numPhases // no phase that a Read waits in
@@ -40,7 +37,7 @@ const (
 func (p Phase) String() string {
 	return [numPhases]string{
 		Handshake: "handshake", Header: "request header", Request: "request", KeepAlive: "keep-alive", Streams: "streams",
-		Hijacked: "hijacked", body: "request", noRequest: "keep-alive", resetPending: "streams", stream: "request stream",
+		Hijacked: "hijacked", body: "request", noRequest: "keep-alive", stream: "request stream",
 	}[p]
 }
 
@@ -68,31 +65,27 @@ const (
 	defaultHandshake      = 10 * time.Second
 )
 
-// settings lists all settings of t. If several of them set the same limit, the
-// first that is on wins.
+// settings lists all settings of t.
 func settings(t *httplimits.Timeouts) []setting {
 	// The limits of writing are the same in every phase, because a response may
-	// be under way in any of them. A frame that delays a reset may carry a body,
-	// so the body's limits apply to it. Without BodyRate a trickle could extend
-	// that forever. So a limit for the whole wait is set too, whenever a stream
-	// can be reset at all.
+	// be under way in any of them.
 	return []setting{
 		{"HandshakeTimeout", &t.HandshakeTimeout, nil, defaultHandshake, []limit{{Handshake, idle.ReasonPhase}}},
-		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonPhase}, {resetPending, idle.ReasonPhase}}},
-		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(bodyLimits(idle.ReasonRead), limit{resetPending, idle.ReasonPhase})},
+		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonPhase}}},
+		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, bodyLimits(idle.ReasonRead)},
 		{"BodyRate", nil, &t.BodyRate, defaultGrace, bodyLimits(idle.ReasonMinReadRate)},
 		{"HandlerTimeout", &t.HandlerTimeout, nil, 0, []limit{{Request, idle.ReasonPhase}}},
-		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(writeLimits(idle.ReasonWrite), limit{resetPending, idle.ReasonPhase})},
-		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{resetPending, idle.ReasonPhase})},
+		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, writeLimits(idle.ReasonWrite)},
+		{"WriteRate", nil, &t.WriteRate, defaultGrace, writeLimits(idle.ReasonMinWriteRate)},
 		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noRequest, idle.ReasonPhase}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
-		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}, {resetPending, idle.ReasonPhase}}},
+		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}}},
 	}
 }
 
 // bodyLimits returns the limits by reason r that a setting for bodies sets.
 func bodyLimits(r idle.Reason) []limit {
-	return []limit{{Request, r}, {body, r}, {resetPending, r}, {stream, r}}
+	return []limit{{Request, r}, {body, r}, {stream, r}}
 }
 
 // writeLimits returns the limits by reason r that a setting for responses sets.
@@ -201,25 +194,18 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 			switch {
 			case rate != nil:
 				*rate = *s.rate
-			case *duration > 0: // set by an earlier setting
-				continue
-			case s.rate != nil:
-				*duration = s.rate.Grace
 			default:
 				*duration = *s.duration
 			}
 			settingOf[limitKey{l.phase.String(), l.reason}] = s.name
 		}
 	}
-	if all[resetPending].MinReadRate.BytesPerSecond > 0 {
-		all[resetPending].PhaseTimeout = 0
-	}
 	all[noRequest].ExplicitUse = true // PING, SETTINGS and the answers to them
 	all[Hijacked] = t.Hijacked
 	for p := range numPhases {
 		all[p].Name = cmp.Or(all[p].Name, p.String())
 	}
-	for _, p := range []Phase{Header, Request, body, Streams, resetPending} {
+	for _, p := range []Phase{Header, Request, body, Streams} {
 		all[p].NoInterrupt = true
 	}
 	return all, settingOf

@@ -39,16 +39,15 @@ func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Poli
 func TestDefaults(t *testing.T) {
 	rate := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
 	want := [numPhases]idle.Policy{
-		Handshake:    {Name: "handshake", PhaseTimeout: 10 * time.Second},
-		Header:       {Name: "request header", NoInterrupt: true, PhaseTimeout: 10 * time.Second},
-		Request:      {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		body:         {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},
-		Streams:      {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute},
-		Hijacked:     {Name: "hijacked"},
-		noRequest:    {Name: "keep-alive", ExplicitUse: true, PhaseTimeout: 75 * time.Second},
-		resetPending: {Name: "streams", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		stream:       {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		Handshake: {Name: "handshake", PhaseTimeout: 10 * time.Second},
+		Header:    {Name: "request header", NoInterrupt: true, PhaseTimeout: 10 * time.Second},
+		Request:   {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		body:      {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		KeepAlive: {Name: "keep-alive", ReadTimeout: 75 * time.Second},
+		Streams:   {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute},
+		Hijacked:  {Name: "hijacked"},
+		noRequest: {Name: "keep-alive", ExplicitUse: true, PhaseTimeout: 75 * time.Second},
+		stream:    {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
 	}
 	for p, got := range policiesOf(t, httplimits.Timeouts{}) {
 		if Phase(p) != Hijacked {
@@ -176,10 +175,6 @@ func TestEveryLimitIsNamed(t *testing.T) {
 					t.Errorf("with %v, %v has a limit of %v for %v, which is called %q", values, Phase(p), got, reason, setting)
 				}
 			}
-		}
-		// What a reset waits for ends, by a PhaseTimeout or by a rate.
-		if u, s := all[resetPending], all[stream]; s.SetsLimit() && u.PhaseTimeout == 0 && u.MinReadRate.BytesPerSecond == 0 {
-			t.Errorf("with %v a stream can be reset, but a trickle holds the connection: %+v", values, u)
 		}
 	}
 }

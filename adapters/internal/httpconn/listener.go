@@ -13,7 +13,6 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/descriptors"
-	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -108,7 +107,8 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	probe := l.setup.Hooks.Probe
 	l.setup.Hooks.Probe = func(owner any, about idle.Reason) idle.SocketState {
 		e := probe(owner, about)
-		e.Unread = e.Unread || about == idle.ReasonPhase && owner.(*Conn).isParsing()
+		c := owner.(*Conn)
+		e.Unread = e.Unread || about == idle.ReasonPhase && c.isParsing() || c.isFlushing()
 		return e
 	}
 	if l.tracker, err = newTracker(l.options); err != nil {
@@ -119,7 +119,6 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		return nil, err
 	}
 	if h2 != NoHTTP2 {
-		l.streams.hooks = http2conn.Hooks(t.OnTimeout != nil)
 		if err := l.streams.init(l.options, now.policies[stream]); err != nil {
 			l.tracker.Close()
 			return nil, err

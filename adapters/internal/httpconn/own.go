@@ -49,32 +49,6 @@ func SetLimits(pkg string, nc net.Conn, own httplimits.RequestLimits) error {
 	return nil
 }
 
-// SetStreamLimits is SetLimits for the stream of HTTP/2 with the given id on c.
-func SetStreamLimits(c *Conn, id uint32, own httplimits.RequestLimits) error {
-	if err := c.setStreamLimits(id, own); err != nil {
-		return fmt.Errorf("%s: SetLimits: %w", c.listener.pkg, err)
-	}
-	return nil
-}
-
-func (c *Conn) setStreamLimits(id uint32, own httplimits.RequestLimits) error {
-	x := c.extra.Load()
-	if x == nil || x.frames == nil {
-		return fmt.Errorf("no limit counts for single requests of HTTP/2 on this server, as its log says: %w", errors.ErrUnsupported)
-	}
-	l := c.listener
-	l.own.mu.Lock()
-	defer l.own.mu.Unlock()
-	phase, err := l.ownPhase(ownLimits{RequestLimits: own, ofStream: true})
-	if err != nil {
-		return err
-	}
-	if !x.frames.Limit(id, phase) {
-		return errors.New("the request has ended; call SetLimits in its handler")
-	}
-	return nil
-}
-
 func (c *Conn) setLimits(own httplimits.RequestLimits) error {
 	if own.StreamTotal != 0 {
 		return fmt.Errorf("StreamTotal is %v, but the request is one of HTTP/1; leave it 0", own.StreamTotal)

@@ -23,17 +23,20 @@ func timesOut(t *testing.T, c *Conn, phase Phase, after time.Duration) {
 	}
 }
 
-// TestHTTP2Phases of a connection of which the frames are not read.
+// TestHTTP2Phases of a connection.
 func TestHTTP2Phases(t *testing.T) {
 	limits := distinct()
-	for phase, limit := range map[Phase]time.Duration{Streams: limits.StreamTimeout, KeepAlive: limits.KeepAliveTimeout} {
+	for phase, limit := range map[Phase]time.Duration{Handshake: limits.HandshakeTimeout, Streams: limits.StreamTimeout, KeepAlive: limits.KeepAliveTimeout} {
 		t.Run(phase.String(), func(t *testing.T) {
 			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
 				c.prefaceLen = uint8(len(preface))
 				c.HeaderRead()
 				c.Idle()
-				if phase == Streams {
+				if phase != Handshake {
 					c.HeaderRead()
+				}
+				if phase == KeepAlive {
+					c.Idle()
 				}
 				timesOut(t, c, phase, limit)
 			})

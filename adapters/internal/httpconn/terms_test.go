@@ -39,6 +39,7 @@ var steerings = map[string]steered{
 	"StreamTimeout": {phase: "streams", reason: idle.ReasonIdle, begin: func(c *Conn, _ *wire) {
 		c.prefaceLen = uint8(len(preface))
 		c.HeaderRead()
+		c.HeaderRead()
 	}},
 	"IdleTimeout": {phase: "hijacked", reason: idle.ReasonIdle, begin: func(c *Conn, _ *wire) { c.Hijack() }},
 }

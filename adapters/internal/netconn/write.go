@@ -251,5 +251,8 @@ func (c *Conn) AwaitAcked() bool {
 // IsReading reports whether a Read is under way.
 func (c *Conn) IsReading() bool { return c.reading.isHeld() }
 
+// IsWriting reports whether a Write is under way.
+func (c *Conn) IsWriting() bool { return c.writing.isHeld() }
+
 // Inspect asks the kernel about the connection.
 func (c *Conn) Inspect() kernel.Report { return kernel.InspectConn(c.inner) }

@@ -16,7 +16,9 @@ const (
 
 	settingInitialWindow = 4
 
-	codeCancel = 8
+	codeNone, codeInternal = 0, 2
+
+	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
 
 // A frame is an HTTP/2 frame.

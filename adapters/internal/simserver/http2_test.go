@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
-
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
@@ -98,7 +96,7 @@ type call struct {
 	ended   bool
 	reset   bool
 	code    uint32
-	resetAt time.Time
+	endedAt time.Time
 }
 
 // talk connects. It returns nil if the server no longer accepts.
@@ -118,7 +116,7 @@ func talk(c *Client, secure bool) *talker {
 
 // hello sends the preface and starts the reader. Streams begin with the given window.
 func (t *talker) hello(window uint32) *talker {
-	io.WriteString(t.nc, http2conn.Preface)
+	io.WriteString(t.nc, preface)
 	t.write(frame{kind: typeSettings, payload: binary.BigEndian.AppendUint32([]byte{0, settingInitialWindow}, window)})
 	go t.read()
 	return t
@@ -255,7 +253,7 @@ func (t *talker) arrived(f frame) []frame {
 		}
 	case typeReset:
 		if c != nil {
-			c.reset, c.code, c.resetAt = true, f.number(0), time.Now()
+			c.reset, c.code = true, f.number(0)
 			t.finish(c)
 		}
 	case typeWindowUpdate:
@@ -280,9 +278,10 @@ func (t *talker) goAway(last uint32) {
 
 // finish records that nothing more will arrive for c. t.mu must be held.
 func (t *talker) finish(c *call) {
+	t.rested = time.Now()
+	c.endedAt = t.rested
 	close(c.done)
 	delete(t.calls, c.stream)
-	t.rested = time.Now()
 }
 
 // isTold reports whether the server has asked the client to leave.

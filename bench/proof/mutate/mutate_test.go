@@ -16,7 +16,7 @@ const root = "../../.."
 // or remove it if what it changes is gone.
 func TestFaultsApply(t *testing.T) {
 	all, err := load(root)
-	if err != nil || len(all) < 1000 {
+	if err != nil || len(all) < 800 {
 		t.Fatalf("%d faults: %v", len(all), err)
 	}
 	for _, f := range all {

@@ -328,7 +328,7 @@ func serveHTTP(t *testing.T, secure bool, protocol string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.at, s.trackers = l.Addr(), []*idle.Tracker{l.Tracker(), l.StreamTracker()}
+	s.at, s.trackers = l.Addr(), []*idle.Tracker{l.Tracker()}
 	s.shutDown = func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) }
 	if secure {
 		go hs.ServeTLS(l, "", "")
