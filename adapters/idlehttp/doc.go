@@ -36,6 +36,11 @@
 // That keeps server-sent events and long polls open through proxies, and finds clients that
 // have vanished, in HTTP/1 and HTTP/2. [SetLimits] gives a route limits of its own.
 //
+// # Gateways
+//
+// [Transport] limits what a gateway reads from its upstream: the time to the header of a response, and the silence
+// and rate of its body.
+//
 // # What clients see
 //
 // A request whose header or body takes too long is answered with 408, unless its
