@@ -5,7 +5,9 @@ package httpconn
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
@@ -211,9 +213,12 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 	return all, settingOf
 }
 
-// checkTick returns an error if a setting of t, which is complete, is shorter than the tick. It
-// names the setting. An error of the policies made from it could name only their fields.
-func checkTick(t *httplimits.Timeouts, tick time.Duration) error {
+// maxTicks is how many ticks a limit may have; see [idle.Policy].
+const maxTicks = 1 << 28
+
+// checkDurations returns an error if a setting of t, which is complete, is too short or too long for the tick. It
+// names the setting. An error about the policies made from it could name only their fields.
+func checkDurations(t *httplimits.Timeouts, tick time.Duration) error {
 	for _, s := range settings(t) {
 		name, d := s.name, time.Duration(0)
 		if s.rate != nil {
@@ -224,6 +229,19 @@ func checkTick(t *httplimits.Timeouts, tick time.Duration) error {
 		if 0 < d && d < tick {
 			return fmt.Errorf("%s is %v, shorter than the tick of %v; use a longer timeout (with a unit, like 60*time.Second) or a shorter Idle.Tick when the listener is made", name, d, tick)
 		}
+		if d > maxTicks*tick {
+			return fmt.Errorf("%s is %v; with a tick of %v the longest is %v; use Off to disable it, or a longer Idle.Tick when the listener is made", name, d, tick, maxTicks*tick)
+		}
 	}
 	return nil
+}
+
+// named returns err, an error of package idle about a policy or options, with the names that the user of this
+// package knows. of is what the fields of the policy are fields of: "" or a name and a dot.
+func named(of string, err error) error {
+	if errors.Is(err, idle.ErrClosed) {
+		return fmt.Errorf("the timeouts have ended: %w", err)
+	}
+	text := strings.TrimPrefix(err.Error(), "idle: ")
+	return errors.New(of + strings.ReplaceAll(text, "Options.", "Idle."))
 }

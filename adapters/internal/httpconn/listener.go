@@ -112,7 +112,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		return e
 	}
 	if l.tracker, err = newTracker(l.options); err != nil {
-		return nil, err
+		return nil, named("", err)
 	}
 	if l.phases, err = l.makePhases(now); err != nil {
 		l.tracker.Close()

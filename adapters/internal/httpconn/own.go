@@ -94,9 +94,13 @@ func (l *Listener) ownPhase(own ownLimits) (*idle.Phase, error) {
 	if err != nil {
 		return nil, err
 	}
-	phase, err := l.makeOwnPhase(own, policy)
+	tracker := l.tracker
+	if own.ofStream {
+		tracker = l.streams.tracker
+	}
+	phase, err := tracker.Phase(policy)
 	if err != nil {
-		return nil, err
+		return nil, named("", err)
 	}
 	if l.own.made == nil {
 		l.own.made = map[ownLimits]*idle.Phase{}
@@ -108,18 +112,6 @@ func (l *Listener) ownPhase(own ownLimits) (*idle.Phase, error) {
 		}
 	}
 	l.own.made[own] = phase
-	return phase, nil
-}
-
-// makeOwnPhase makes a phase for the own limits of a request.
-func (l *Listener) makeOwnPhase(own ownLimits, policy idle.Policy) (*idle.Phase, error) {
-	if !own.ofStream {
-		return l.makePhase(Request, policy)
-	}
-	phase, err := l.streams.tracker.Phase(policy)
-	if err != nil {
-		return nil, fmt.Errorf("the policy of phase %q: %w", stream, err)
-	}
 	return phase, nil
 }
 
@@ -142,7 +134,7 @@ func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 			*s.duration = *g.duration
 		}
 	}
-	if err := checkTick(&t, l.options.Tick); err != nil {
+	if err := checkDurations(&t, l.options.Tick); err != nil {
 		return idle.Policy{}, err
 	}
 	policies, _ := assignLimits(&t)

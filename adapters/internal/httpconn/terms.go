@@ -35,23 +35,15 @@ func (l *Listener) setting(phase string, r idle.Reason) string {
 // makePhases makes the phases for the terms. It fails if a limit does not fit the
 // tracker's tick.
 func (l *Listener) makePhases(to *terms) (all [numPhases]*idle.Phase, err error) {
-	if err := checkTick(&to.timeouts, l.options.Tick); err != nil {
+	if err := checkDurations(&to.timeouts, l.options.Tick); err != nil {
 		return all, err
 	}
 	for p, policy := range to.policies {
-		if all[p], err = l.makePhase(Phase(p), policy); err != nil {
-			return all, err
+		if all[p], err = l.tracker.Phase(policy); err != nil {
+			return all, named("Hijacked.", err) // the others have been checked
 		}
 	}
 	return all, nil
-}
-
-func (l *Listener) makePhase(p Phase, policy idle.Policy) (*idle.Phase, error) {
-	phase, err := l.tracker.Phase(policy)
-	if err != nil {
-		return nil, fmt.Errorf("the policy of phase %q: %w", p, err)
-	}
-	return phase, nil
 }
 
 // SetTimeouts replaces the Timeouts, also for connections that are open. Package

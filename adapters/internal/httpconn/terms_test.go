@@ -284,7 +284,7 @@ func TestSetTimeoutsRefuses(t *testing.T) {
 			{httplimits.Timeouts{HandshakeTimeout: -2}, "HandshakeTimeout is -2ns; use 0 for the default of 10s, or Off to disable it"},
 			{httplimits.Timeouts{HeaderTimeout: time.Second, BodyTimeout: 15 * time.Millisecond}, "BodyTimeout is 15ms, shorter than the tick of 20ms"},
 			{httplimits.Timeouts{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -1}}, "WriteRate.Grace is -1ns"},
-			{httplimits.Timeouts{KeepAliveTimeout: 1 << 62}, "keep-alive"},
+			{httplimits.Timeouts{KeepAliveTimeout: 1 << 62}, "KeepAliveTimeout is 1281023h"},
 			{httplimits.Timeouts{Hijacked: idle.Policy{Heartbeat: beat}}, "Hijacked.Heartbeat is active"},
 			{httplimits.Timeouts{Hijacked: idle.Policy{IdleTimeout: -2}}, "IdleTimeout is -2ns"},
 			{httplimits.Timeouts{Idle: idle.Options{Tick: time.Second}}, "Idle.Tick is 1s, but the listener was made with 20ms"},

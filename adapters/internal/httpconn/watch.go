@@ -39,7 +39,9 @@ func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) erro
 		p.Name = Hijacked.String()
 	}
 	phase, err := c.listener.tracker.Phase(p)
-	if err == nil {
+	if err != nil {
+		err = named("", err)
+	} else {
 		err = c.watchable()
 	}
 	if err != nil {

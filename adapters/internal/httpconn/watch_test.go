@@ -471,7 +471,7 @@ func TestWatchWithPingsAndIdleTimeout(t *testing.T) {
 			return err
 		}}
 		err := Watch("httpconn", c, p, on)
-		if want := "httpconn: Watch: idle: IdleTimeout is 3s, but connections are pinged every 1s"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		if want := "httpconn: Watch: IdleTimeout is 3s, but connections are pinged every 1s"; err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		p.ExplicitUse = true
