@@ -69,10 +69,34 @@ var conforming = httpsuite.Server{
 	Hooked: func(ln net.Listener, t Timeouts) (httpsuite.Hooked, func(net.Conn, http.ConnState), error) {
 		server := &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}
 		l, err := Wrap(server, ln, t)
-		return l, func(nc net.Conn, to http.ConnState) { server.ConnState(nc, fasthttp.ConnState(to)) }, err
+		serving := make(chan struct{})
+		go server.Serve(until{closed: serving}) // or nobody may accept from l
+		return hooked{l, sync.OnceFunc(func() { close(serving) })}, func(nc net.Conn, to http.ConnState) { server.ConnState(nc, fasthttp.ConnState(to)) }, err
 	},
 	Phases: 5, Limits: 8,
 	FirstHeaderInTLS: true, ServesOn: true, LogsTrailers: true, RefusesPreface: true,
+}
+
+// An until is a listener that accepts nothing, until it's closed.
+type until struct {
+	net.Listener
+	closed chan struct{}
+}
+
+func (l until) Accept() (net.Conn, error) {
+	<-l.closed
+	return nil, io.EOF
+}
+
+// A hooked listener lets its server go on serving until it's closed.
+type hooked struct {
+	*Listener
+	stop func()
+}
+
+func (l hooked) Close() error {
+	l.stop()
+	return l.Listener.Close()
 }
 
 // setup prepares f, which speaks TLS by ServeTLS if secure, for the timeouts.

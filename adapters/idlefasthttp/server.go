@@ -1,6 +1,7 @@
 package idlefasthttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,10 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 // Wrap replaces ConnState, HeaderReceived and Handler of s with functions that call the previous
 // ones, so set these before and don't change them afterwards. s may be prepared for several
 // listeners, but it must not serve yet.
+//
+// If s gets timeouts of its own after Wrap, or another server serves the listener while s serves nothing, Accept
+// fails, which ends Serve. So a listener on top, such as a multiplexer, must not accept more than a second before s
+// serves.
 func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -86,7 +91,12 @@ func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{inner}
-	httpconn.SetServer(inner, s, s.ShutdownWithContext)
+	httpconn.SetServer(inner, s, s.ShutdownWithContext, func() (bool, error) {
+		if !isServing(s) { // its fields may still change
+			return false, nil
+		}
+		return true, checkOwn(s)
+	})
 	l.hook(s)
 	return l, nil
 }
@@ -108,20 +118,30 @@ func check(s *fasthttp.Server) error {
 	switch {
 	case s == nil:
 		return errors.New("idlefasthttp: the server is nil")
-	case s.GetOpenConnectionsCount() >= 0: // it is -1 before Serve
+	case isServing(s):
 		return errors.New("idlefasthttp: the server serves already; call Wrap for all of its listeners before Serve")
 	case s.Handler == nil:
 		return errors.New("idlefasthttp: Server.Handler is nil; set it before the listener is made")
+	case s.TLSConfig == nil:
+		return checkOwn(s)
+	}
+	return cmp.Or(checkOwn(s), checkProtos("Server.TLSConfig", s.TLSConfig.NextProtos))
+}
+
+// isServing reports whether s has begun to serve a listener.
+func isServing(s *fasthttp.Server) bool { return s.GetOpenConnectionsCount() >= 0 } // it is -1 before Serve
+
+// checkOwn returns an error if s has timeouts of its own.
+func checkOwn(s *fasthttp.Server) error {
+	switch {
 	case s.ReadTimeout > 0:
 		return fmt.Errorf("idlefasthttp: Server.ReadTimeout is %v; leave it 0, and set Timeouts.HeaderTimeout and BodyTimeout", s.ReadTimeout)
 	case s.WriteTimeout > 0:
 		return fmt.Errorf("idlefasthttp: Server.WriteTimeout is %v; leave it 0, and set Timeouts.WriteTimeout", s.WriteTimeout)
 	case s.IdleTimeout > 0:
 		return fmt.Errorf("idlefasthttp: Server.IdleTimeout is %v; leave it 0, and set Timeouts.KeepAliveTimeout", s.IdleTimeout)
-	case s.TLSConfig == nil:
-		return nil
 	}
-	return checkProtos("Server.TLSConfig", s.TLSConfig.NextProtos)
+	return nil
 }
 
 // checkProtos returns an error if protos has a protocol other than HTTP/1. config

@@ -53,6 +53,9 @@ var conforming = httpsuite.Server{
 	Hooked: func(ln net.Listener, t Timeouts) (httpsuite.Hooked, func(net.Conn, http.ConnState), error) {
 		server := &http.Server{}
 		l, err := Wrap(server, ln, t)
+		if err == nil {
+			server.BaseContext(l) // as if it served l
+		}
 		return l, server.ConnState, err
 	},
 	Phases: 7, Limits: 10, SpeaksHTTP2: true,

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -71,10 +73,13 @@ func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeo
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// Wrap replaces Handler, ConnState, ConnContext and ErrorLog of s with functions that call the
+// Wrap replaces Handler, ConnState, ConnContext, BaseContext and ErrorLog of s with functions that call the
 // previous ones, so set these before and don't change them afterwards. The new ErrorLog drops lines
 // about handshakes that timed out. Also set Protocols before. s may be prepared for several
 // listeners, and may also serve others, but it must not serve yet.
+//
+// If s gets timeouts of its own after Wrap, or another server serves the listener, Accept fails, which ends Serve. So
+// a listener on top, such as a multiplexer, must not accept more than a second before s serves.
 func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -88,7 +93,7 @@ func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{inner}
-	httpconn.SetServer(inner, s, s.Shutdown)
+	httpconn.SetServer(inner, s, s.Shutdown, l.hookServe(s))
 	window := httpconn.DefaultWindow
 	if s.HTTP2 != nil && s.HTTP2.MaxReceiveBufferPerConnection > 0 {
 		window = s.HTTP2.MaxReceiveBufferPerConnection
@@ -96,6 +101,39 @@ func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	httpconn.SetWindow(inner, window)
 	l.hook(s)
 	return l, nil
+}
+
+// hookServe makes s report when it begins to serve l. begun returns whether it has, and an error if it has timeouts
+// of its own.
+func (l *Listener) hookServe(s *http.Server) (begun func() (bool, error)) {
+	var may atomic.Pointer[error]
+	base := s.BaseContext
+	s.BaseContext = func(ln net.Listener) context.Context {
+		if l.mayBe(ln) {
+			err := checkTimeouts(s)
+			may.Store(&err)
+		}
+		if base == nil {
+			return context.Background()
+		}
+		return base(ln)
+	}
+	return func() (bool, error) {
+		if err := may.Load(); err != nil {
+			return true, *err
+		}
+		return false, nil
+	}
+}
+
+// mayBe reports whether ln is l, or may be a wrapper of it.
+func (l *Listener) mayBe(ln net.Listener) bool {
+	for inner := ln; inner != nil; inner = netconn.Embedded(inner) {
+		if ours, ok := inner.(*Listener); ok {
+			return ours == l
+		}
+	}
+	return true
 }
 
 // check returns an error if s has timeouts of its own, or speaks protocols that
@@ -107,6 +145,16 @@ func check(s *http.Server) error {
 	if isServed(s) {
 		return errors.New("idlehttp: the server serves already; call Wrap for all of its listeners before Serve")
 	}
+	for proto := range s.TLSNextProto {
+		if proto != "h2" && proto != "http/1.1" && proto != "unencrypted_http2" {
+			return fmt.Errorf("idlehttp: Server.TLSNextProto has %q; net/http does not report the states of connections that speak it, so they would have no timeouts; remove it", proto)
+		}
+	}
+	return checkTimeouts(s)
+}
+
+// checkTimeouts returns an error if s has timeouts of its own.
+func checkTimeouts(s *http.Server) error {
 	for _, own := range []struct {
 		name  string
 		value time.Duration
@@ -119,11 +167,6 @@ func check(s *http.Server) error {
 	} {
 		if own.value > 0 {
 			return fmt.Errorf("idlehttp: Server.%s is %v; leave it 0, and set Timeouts.%s", own.name, own.value, own.ours)
-		}
-	}
-	for proto := range s.TLSNextProto {
-		if proto != "h2" && proto != "http/1.1" && proto != "unencrypted_http2" {
-			return fmt.Errorf("idlehttp: Server.TLSNextProto has %q; net/http does not report the states of connections that speak it, so they would have no timeouts; remove it", proto)
 		}
 	}
 	return nil

@@ -148,12 +148,12 @@ func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err err
 	return all, nil
 }
 
-// SetServer records which server l belongs to, and how to shut that down. It is called before l
-// is served.
-func SetServer(l *Listener, server any, shut func(context.Context) error) {
+// SetServer records which server l belongs to, and how to shut that down. begun, if not nil, reports whether the
+// server has begun to serve l, and an error if it must not. SetServer is called before l is served.
+func SetServer(l *Listener, server any, shut func(context.Context) error, begun func() (bool, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.server, l.shut = server, shut
+	l.server, l.shut, l.begun = server, shut, begun
 }
 
 // getServer returns what SetServer was given.

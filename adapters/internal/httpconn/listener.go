@@ -40,6 +40,9 @@ type Listener struct {
 	server any                         // the server that accepts from this listener
 	shut   func(context.Context) error // shuts the server down
 
+	begun   func() (bool, error) // whether the server serves, and why it must not; nil if it can't tell
+	checked atomic.Bool          // it serves, and may
+
 	counts  counts
 	streams streams
 	drain   drain
@@ -177,10 +180,17 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
 	l.served = true
 	l.mu.Unlock()
+	if serves, err := l.checkServer(); serves && err != nil {
+		return nil, err
+	}
 	for {
 		nc, err := descriptors.Accept(l.ln, l.tracker)
 		if err != nil {
 			l.drain.awaitStop()
+			return nil, err
+		}
+		if err := l.awaitServer(); err != nil {
+			nc.Close()
 			return nil, err
 		}
 		c, err := l.take(nc)
@@ -196,6 +206,35 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return tls.Server(c, l.config), nil
 		}
 		return c, nil
+	}
+}
+
+// checkServer reports whether the server has begun to serve, and why it must not.
+func (l *Listener) checkServer() (serves bool, err error) {
+	if l.begun == nil || l.checked.Load() {
+		return true, nil
+	}
+	serves, err = l.begun()
+	if serves && err == nil {
+		l.checked.Store(true)
+	}
+	return serves, err
+}
+
+// startTime is how long a server may take to begin after a connection has arrived. A listener on top, such as a
+// multiplexer, may accept before it.
+const startTime = time.Second
+
+// awaitServer returns nil when the server serves. It fails if that doesn't happen in time. Then another server
+// accepts from l. It doesn't report what happens to connections, so HandshakeTimeout would cut every one of them.
+func (l *Listener) awaitServer() error {
+	for begun := time.Now(); ; time.Sleep(startTime / 100) {
+		switch serves, err := l.checkServer(); {
+		case serves:
+			return err
+		case time.Since(begun) > startTime:
+			return fmt.Errorf("%s: a connection has arrived, but the server that was prepared for the listener doesn't serve it; call Serve of that one", l.pkg)
+		}
 	}
 }
 

@@ -290,7 +290,7 @@ func TestWatchDuringAShutdown(t *testing.T) {
 				early, c, w := accepted(t, unlimited())
 				late, last, _ := accepted(t, unlimited())
 				for _, l := range []*Listener{early, late} {
-					SetServer(l, l, func(context.Context) error { return nil })
+					SetServer(l, l, func(context.Context) error { return nil }, nil)
 				}
 				c.Hijack()
 				last.Hijack()
@@ -335,7 +335,7 @@ func TestWatchDuringAShutdown(t *testing.T) {
 func TestShutdownTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, _ := accepted(t, unlimited())
-		SetServer(l, l, func(context.Context) error { return nil })
+		SetServer(l, l, func(context.Context) error { return nil }, nil)
 		c.Hijack()
 		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: 2 * time.Hour}, httplimits.Callbacks{}); err != nil {
 			t.Fatal(err)
@@ -374,7 +374,7 @@ func TestShutdownIsTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, c, _ := accepted(t, unlimited())
-				SetServer(l, l, func(ctx context.Context) error { return ctx.Err() })
+				SetServer(l, l, func(ctx context.Context) error { return ctx.Err() }, nil)
 				c.Hijack()
 				if err := Watch("httpconn", c, idle.Policy{IdleTimeout: 2 * time.Hour}, httplimits.Callbacks{}); err != nil {
 					t.Fatal(err)
@@ -428,7 +428,7 @@ func TestShutdownThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, c, w := accepted(t, unlimited())
-				SetServer(l, l, func(ctx context.Context) error { return ctx.Err() })
+				SetServer(l, l, func(ctx context.Context) error { return ctx.Err() }, nil)
 				watch := func(d time.Duration) {
 					if err := Watch("httpconn", c, idle.Policy{IdleTimeout: d}, httplimits.Callbacks{}); err != nil {
 						t.Error(err)

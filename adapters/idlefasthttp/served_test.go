@@ -1,0 +1,60 @@
+package idlefasthttp
+
+import (
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/idletest"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+)
+
+// TestServedByAnotherServer is refused at the first connection. Otherwise HandshakeTimeout would cut every connection.
+func TestServedByAnotherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipes := idletest.NewListener()
+		l, err := Wrap(&fasthttp.Server{Handler: hello}, pipes, Timeouts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error)
+		go func() { served <- (&fasthttp.Server{Handler: hello}).Serve(l) }()
+		client, err := pipes.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		httpsuite.WantError(t, <-served, "idlefasthttp: a connection has arrived, but the server that was prepared for the listener doesn't serve it")
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the connection isn't closed: %v", err)
+		}
+		l.Close()
+		time.Sleep(time.Minute) // until fasthttp's workers have ended
+	})
+}
+
+// TestOwnTimeoutsAfterWrap end Serve before it accepts anything.
+func TestOwnTimeoutsAfterWrap(t *testing.T) {
+	for want, set := range map[string]func(*fasthttp.Server){
+		"idlefasthttp: Server.ReadTimeout is 1h0m0s; leave it 0":  func(s *fasthttp.Server) { s.ReadTimeout = time.Hour },
+		"idlefasthttp: Server.WriteTimeout is 1h0m0s; leave it 0": func(s *fasthttp.Server) { s.WriteTimeout = time.Hour },
+		"idlefasthttp: Server.IdleTimeout is 1h0m0s; leave it 0":  func(s *fasthttp.Server) { s.IdleTimeout = time.Hour },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pipes := idletest.NewListener()
+			time.AfterFunc(time.Minute, func() { pipes.Close() })
+			server := &fasthttp.Server{Handler: hello}
+			l, err := Wrap(server, pipes, Timeouts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			set(server)
+			httpsuite.WantError(t, server.Serve(l), want)
+			l.Close()
+			pipes.Close()
+			time.Sleep(time.Minute)
+		})
+	}
+}
