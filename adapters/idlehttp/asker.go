@@ -173,8 +173,13 @@ func (a *asker) WriteString(s string) (int, error) {
 	return io.WriteString(a.ResponseWriter, s)
 }
 
+// ReadFrom calls net/http's own. io.Copy would prefer r.WriteTo, which may write more than the Content-Length at once,
+// and then nothing is written.
 func (a *asker) ReadFrom(r io.Reader) (int64, error) {
 	a.ask()
+	if to, ok := a.ResponseWriter.(io.ReaderFrom); ok {
+		return to.ReadFrom(r)
+	}
 	return io.Copy(a.ResponseWriter, r)
 }
 
