@@ -49,7 +49,6 @@
 //
 // There is no 408 in these cases:
 //
-//   - TLS together with MaxConnsPerIP, because fasthttp gives no way to write it;
 //   - a body over TLS after "100 Continue", if the request's RequestConfig has a ReadTimeout;
 //   - a request over TLS after EarlyHints, because that may have been the response;
 //   - a pipelined request after "100 Continue", because its response may have begun.
@@ -59,8 +58,9 @@
 // own. If its handler takes too long, there is no 503: they are sent with its response when it
 // returns. If it doesn't return within a second after HandlerTimeout, they are lost.
 //
-// Clients that MaxConnsPerIP or Concurrency refuse get fasthttp's 429 or 503. Over TLS,
-// fasthttp closes their connections without an answer.
+// Server.MaxConnsPerIP is refused, because its wrapper hides connections with TLS. PerKey of package adapters/admit
+// replaces it, below the timeouts. Clients that Concurrency refuses get fasthttp's 503. Over TLS, fasthttp closes their
+// connections without an answer.
 //
 // The adapter is for fasthttp v1.78 and later, and tested with v1.78.0. Versions before v1.76
 // report StateActive earlier, which the adapter doesn't support.

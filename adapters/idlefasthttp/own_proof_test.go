@@ -192,7 +192,7 @@ func TestHooksOfTheUser(t *testing.T) {
 // Listeners of one server have limits of their own, and one need have none.
 func TestListenersOfAServer(t *testing.T) {
 	t.Parallel()
-	f := &fasthttp.Server{Handler: hello, MaxConnsPerIP: 100}
+	f := &fasthttp.Server{Handler: hello}
 	listeners := []httpsuite.Listener{httpsuite.Unlimited(httpsuite.Listen(t))}
 	for _, keepAlive := range []time.Duration{limit, time.Minute} {
 		l, err := Wrap(f, httpsuite.Listen(t), Timeouts{KeepAliveTimeout: keepAlive, HandlerTimeout: time.Minute})
@@ -214,8 +214,6 @@ func TestListenersOfAServer(t *testing.T) {
 		clients[i].Get("/")
 		clients[i].Close()
 	}
-	// As in bareSetup; each listener but one counts as a connection.
-	httpsuite.Eventually(t, "no connection is open", func() bool { return int(f.GetOpenConnectionsCount()) < len(listeners) })
 	if err := f.Shutdown(); err != nil {
 		t.Error(err)
 	}

@@ -41,6 +41,7 @@ func TestOwnTimeoutsAfterWrap(t *testing.T) {
 		"idlefasthttp: Server.ReadTimeout is 1h0m0s; leave it 0":  func(s *fasthttp.Server) { s.ReadTimeout = time.Hour },
 		"idlefasthttp: Server.WriteTimeout is 1h0m0s; leave it 0": func(s *fasthttp.Server) { s.WriteTimeout = time.Hour },
 		"idlefasthttp: Server.IdleTimeout is 1h0m0s; leave it 0":  func(s *fasthttp.Server) { s.IdleTimeout = time.Hour },
+		"idlefasthttp: Server.MaxConnsPerIP is 7; leave it 0":     func(s *fasthttp.Server) { s.MaxConnsPerIP = 7 },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			pipes := idletest.NewListener()
@@ -57,4 +58,10 @@ func TestOwnTimeoutsAfterWrap(t *testing.T) {
 			time.Sleep(time.Minute)
 		})
 	}
+}
+
+// TestMaxConnsPerIP is refused: its wrapper hides connections with TLS.
+func TestMaxConnsPerIP(t *testing.T) {
+	_, err := Wrap(&fasthttp.Server{Handler: hello, MaxConnsPerIP: 7}, httpsuite.Listen(t), Timeouts{})
+	httpsuite.WantError(t, err, "idlefasthttp: Server.MaxConnsPerIP is 7; leave it 0, and use PerKey of package adapters/admit")
 }

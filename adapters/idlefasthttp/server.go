@@ -71,9 +71,10 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 // ones, so set these before and don't change them afterwards. s may be prepared for several
 // listeners, but it must not serve yet.
 //
-// If s gets timeouts of its own after Wrap, or another server serves the listener while s serves nothing, Accept
+// s must not have timeouts of its own, nor MaxConnsPerIP; PerKey of package adapters/admit replaces that, below the
+// timeouts. If s gets one of these after Wrap, or another server serves the listener while s serves nothing, Accept
 // fails, which ends Serve. So a listener on top, such as a multiplexer, must not accept more than a second before s
-// serves.
+// serves. If it wraps connections, its wrappers must embed a net.Conn or have a method NetConn.
 func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func check(s *fasthttp.Server) error {
 // isServing reports whether s has begun to serve a listener.
 func isServing(s *fasthttp.Server) bool { return s.GetOpenConnectionsCount() >= 0 } // it is -1 before Serve
 
-// checkOwn returns an error if s has timeouts of its own.
+// checkOwn returns an error if s has limits of its own that ours replace.
 func checkOwn(s *fasthttp.Server) error {
 	switch {
 	case s.ReadTimeout > 0:
@@ -140,6 +141,8 @@ func checkOwn(s *fasthttp.Server) error {
 		return fmt.Errorf("idlefasthttp: Server.WriteTimeout is %v; leave it 0, and set Timeouts.WriteTimeout", s.WriteTimeout)
 	case s.IdleTimeout > 0:
 		return fmt.Errorf("idlefasthttp: Server.IdleTimeout is %v; leave it 0, and set Timeouts.KeepAliveTimeout", s.IdleTimeout)
+	case s.MaxConnsPerIP > 0: // its wrapper hides connections with TLS
+		return fmt.Errorf("idlefasthttp: Server.MaxConnsPerIP is %d; leave it 0, and use PerKey of package adapters/admit below the timeouts", s.MaxConnsPerIP)
 	}
 	return nil
 }
@@ -328,7 +331,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 // With a passive Heartbeat, call Beat for each message that is one. With ExplicitUse, which a policy with an active Heartbeat and
 // a longer IdleTimeout needs, call Use for each message that is use. The connection inside c has both:
 // UnsafeConn of c returns that connection, or with TLS a *tls.Conn, whose NetConn returns it.
-// With Server.MaxConnsPerIP a wrapper of fasthttp hides it.
 //
 //	if b, ok := c.(interface{ UnsafeConn() net.Conn }).UnsafeConn().(interface{ Beat() }); ok { b.Beat() }
 //

@@ -1,15 +1,19 @@
 package idlehttp
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idletest"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // TestServedByAnotherServer is refused at the first connection, and the listener with it. Otherwise HandshakeTimeout would cut every connection.
@@ -114,4 +118,47 @@ func TestOwnTimeoutsAfterWrap(t *testing.T) {
 			pipes.Close()
 		})
 	}
+}
+
+// TestHiddenConnection: if a wrapper hides a connection, nothing is known of its requests, and HandshakeTimeout cuts it.
+// The log says so once. It doesn't of one that has been sent nothing, because that may still wait for its server.
+func TestHiddenConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		pipes := idletest.NewListener()
+		server := &http.Server{Handler: http.HandlerFunc(echo)}
+		l, err := Wrap(server, pipes, Timeouts{Idle: idle.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go server.Serve(hidingListener{l})
+		for i := range 3 {
+			client, err := pipes.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i > 0 {
+				go io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			}
+			io.Copy(io.Discard, client)
+			if n := strings.Count(log.String(), "HandshakeTimeout has ended a connection that its server did not report"); n != min(i, 1) {
+				t.Errorf("after %d responses it's logged %d times: %s", i, n, &log)
+			}
+		}
+		server.Close()
+		if st := l.Stats(); st.Limits["HandshakeTimeout"] != 3 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A hidingListener has connections that give no access to what they wrap.
+type hidingListener struct{ net.Listener }
+
+type hiding struct{ embedding }
+type embedding struct{ net.Conn }
+
+func (l hidingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return hiding{embedding{c}}, err
 }

@@ -79,7 +79,9 @@ func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeo
 // listeners, and may also serve others, but it must not serve yet.
 //
 // If s gets timeouts of its own after Wrap, or another server serves the listener, Accept fails, which ends Serve. So
-// a listener on top, such as a multiplexer, must not accept more than a second before s serves.
+// a listener on top, such as a multiplexer, must not accept more than a second before s serves. If it wraps
+// connections, its wrappers must embed a net.Conn or have a method NetConn. HandshakeTimeout cuts connections that a
+// wrapper hides, and the tracker's Logger gets one line about them.
 func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err

@@ -33,6 +33,9 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 	}
 	if err.Limit > 0 { // no drain, no eviction, no End
 		c.listener.counts.add(err)
+		if c.state.Load()&^closed == unserved|responded {
+			c.listener.hidden.Do(c.listener.logHidden)
+		}
 	}
 	if c.state.Load()&^flags == hijacked {
 		c.farewell(err)

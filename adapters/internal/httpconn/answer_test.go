@@ -106,6 +106,40 @@ func TestResponseMeetsAnswerInTLS(t *testing.T) {
 	}
 }
 
+// TestNoAnswerBelowForeignTLS: if a wrapper carries TLS, only it could write an answer. A plain one would be garbage to
+// the client.
+func TestNoAnswerBelowForeignTLS(t *testing.T) {
+	type foreign struct{ *tls.Conn }
+	for name, wrap := range map[string]func(*tls.Conn) net.Conn{
+		"it shows its state": func(c *tls.Conn) net.Conn { return foreign{c} },
+		"it does not":        func(c *tls.Conn) net.Conn { return wrapper{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ls := wires{next: make(chan *wire, 1)}
+				l, err := NewListener("httpconn", tls.NewListener(ls, httpsuite.ServerTLS()), unlimited(), NoHTTP2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := newWire()
+				ls.next <- w
+				nc, err := l.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := Find(l, nc)
+				c.Accepted(wrap(nc.(*tls.Conn)))
+				c.HeaderRead()
+				if status := c.claim(slowHandler()); status != 0 {
+					t.Errorf("it's answered with %d", status)
+				}
+				c.Close()
+				l.Close()
+			})
+		})
+	}
+}
+
 // TestPipelinedTimeoutLetsTheServerWrite: the server may hold back responses to earlier requests. It
 // may write them when reads fail, but a client that doesn't take them holds it for a second only.
 // What it writes before shows that it holds back nothing.

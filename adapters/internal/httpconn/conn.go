@@ -72,7 +72,7 @@ const (
 	hijacked              // see Hijack and Watch
 	unserved              // the server does not serve the connection yet
 
-	responded = 1 << 7 // part of the response has been written
+	responded = 1 << 7 // part of the response has been written; in unserved, anything
 	closed    = 1 << 8
 	limited   = 1 << 9  // the request has limits of its own (see SetLimits)
 	answered  = 1 << 10 // the timeout answers the request, and the server may not any more (see claim)
@@ -290,7 +290,7 @@ func (c *Conn) beginResponse(b []byte) error {
 			next = s &^ answering
 		case s&answered != 0:
 			return c.answeredError()
-		case s&(responded|interim) != 0 || !inRequest(s) || isInterim(b):
+		case s&(responded|interim) != 0 || !inRequest(s) && s&^flags != unserved || isInterim(b):
 			return nil
 		}
 		if c.state.CompareAndSwap(s, next) {
@@ -354,10 +354,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 //     request has begun: its bytes came with the previous one.
 //   - Some deadlines are signals, see onSignal.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if t.Unix() >= firstSignal {
-		if is, err := c.onSignal(t); is {
-			return err
-		}
+	if t.Unix() >= firstSignal && c.onSignal(t) {
+		return nil
 	}
 	switch {
 	case c.transition(readingBody, handling):

@@ -2,15 +2,16 @@ package httpconn
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 )
 
 // Accepted records that the server begins to serve the connection. nc is what the
 // server serves: c itself or a wrapper.
 func (c *Conn) Accepted(nc net.Conn) {
-	if _, shakes := nc.(interface{ ConnectionState() tls.ConnectionState }); shakes {
+	if carriesTLS(nc) || c.listener.secure {
 		secure, _ := nc.(*tls.Conn) // nil if nc is another wrapper, which may be reused for another connection
 		c.extra.Store(&extra{secure: secure})
 		c.records.overhead = overheadUnknown
@@ -181,14 +182,10 @@ func Find(l *Listener, nc net.Conn) *Conn {
 	return nil
 }
 
-// Unwrap returns the connection that nc is or wraps, or nil if there is none. Some wrappers give
-// no access to the connection inside. But all of them forward deadlines and their errors, so a
-// deadline with a special value makes the connection identify itself. If there is none inside, or
-// if the wrapper keeps deadlines itself, it has that one instead of the one that was set.
-func Unwrap(nc net.Conn) (found *Conn) {
-	// fasthttp's wrapper panics if Shutdown has just closed it.
-	defer func() { _ = recover() }()
-	for {
+// Unwrap returns the connection that nc is or wraps, or nil if there is none. It looks through wrappers that embed a
+// net.Conn or have a method for it.
+func Unwrap(nc net.Conn) *Conn {
+	for nc != nil {
 		switch wrapper := nc.(type) {
 		case *Conn:
 			return wrapper
@@ -196,27 +193,14 @@ func Unwrap(nc net.Conn) (found *Conn) {
 			nc = wrapper.NetConn()
 		case interface{ UnsafeConn() net.Conn }: // a hijacked connection of fasthttp
 			nc = wrapper.UnsafeConn()
-		case nil, *net.TCPConn, *net.UnixConn: // another listener's, whose deadline stays
-			return nil
+		case interface{ Raw() net.Conn }: // go-proxyproto
+			nc = wrapper.Raw()
 		default:
-			var id *identity
-			if errors.As(nc.SetReadDeadline(time.Unix(firstSignal, findSignal)), &id) {
-				return id.c
-			}
-			return nil
+			nc = netconn.Embedded(nc)
 		}
 	}
+	return nil
 }
-
-// An identity is an error of SetReadDeadline with which a connection identifies itself to Unwrap.
-type identity struct{ c *Conn }
-
-func (*identity) Error() string { return "the deadline is a signal between packages of idlewheel" }
-
-const (
-	firstSignal = 8_000_000_001 // the least deadline that may be a signal, in seconds since 1970: in the year 2223
-	findSignal  = 189_305_807   // the nanoseconds of the signal to identify oneself, in the same second
-)
 
 // HeaderReadSignal is the ReadTimeout that idlefasthttp returns from HeaderReceived.
 // The server turns it into a deadline, which is a signal that the header has been
@@ -224,27 +208,24 @@ const (
 const (
 	HeaderReadSignal = 250 * 365 * 24 * time.Hour
 	ExpectsSignal    = HeaderReadSignal + time.Hour
+	firstSignal      = 8_000_000_000 // the least deadline that may be a signal, in seconds since 1970: in the year 2223
 )
 
 // tellsByDeadlines reports whether the server of l sets a deadline when it has read a header.
 // fasthttp does.
 func (l *Listener) tellsByDeadlines() bool { return l.http2 == NoHTTP2 }
 
-// onSignal acts on a deadline that is a signal. It reports whether t is one, and what
-// SetReadDeadline has to return.
-func (c *Conn) onSignal(t time.Time) (is bool, err error) {
-	if t.Equal(time.Unix(firstSignal, findSignal)) {
-		return true, &identity{c}
-	}
+// onSignal acts on a deadline that is a signal. It reports whether t is one.
+func (c *Conn) onSignal(t time.Time) bool {
 	left := time.Until(t)
 	near := func(signal time.Duration) bool { return signal-time.Minute <= left && left <= signal }
 	expects := near(ExpectsSignal)
 	if !c.listener.tellsByDeadlines() || !expects && !near(HeaderReadSignal) {
-		return false, nil
+		return false
 	}
 	c.HeaderRead()
 	if expects && c.IsSecure() {
 		c.Interim(true)
 	}
-	return true, nil
+	return true
 }

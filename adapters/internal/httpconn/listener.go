@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ type Listener struct {
 
 	begun   func() (bool, error) // whether the server serves, and why it must not; nil if it can't tell
 	checked atomic.Bool          // it serves, and may
+	hidden  sync.Once            // logs that the server doesn't report a connection
 
 	counts  counts
 	streams streams
@@ -236,6 +238,12 @@ func (l *Listener) awaitServer() error {
 			return fmt.Errorf("%s: a connection has arrived, but the server that was prepared for the listener doesn't serve it; call Serve of that one", l.pkg)
 		}
 	}
+}
+
+// logHidden logs that a server writes to a connection of which nobody reports anything.
+func (l *Listener) logHidden() {
+	cmp.Or(l.options.Logger, slog.Default()).Error(l.pkg + ": HandshakeTimeout has ended a connection that its server did not report, and will end others; " +
+		"serve the listener by the server that was prepared for it, and give wrappers of its connections a method NetConn")
 }
 
 // take returns nc with timeouts.

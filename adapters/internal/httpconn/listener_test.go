@@ -14,15 +14,28 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// hidden is a wrapper like fasthttp's, which has no way to what it wraps.
-type hidden struct{ net.Conn }
+// An wrapper has no method that returns what it wraps.
+type wrapper struct{ net.Conn }
+
+// A hiding wrapper gives no access to what it wraps.
+type hiding struct{ wrapper }
+
+// A hijacked connection of fasthttp has UnsafeConn, and one of go-proxyproto has Raw.
+type (
+	handedOver struct{ hiding }
+	proxied    struct{ hiding }
+)
+
+func (c handedOver) UnsafeConn() net.Conn { return c.Conn }
+func (c proxied) Raw() net.Conn           { return c.Conn }
 
 // TestFind finds a connection through wrappers of all kinds, and no other one.
 func TestFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, _ := accepted(t, distinct())
 		other, foreign, _ := accepted(t, distinct())
-		for _, nc := range []net.Conn{c, hidden{c}, tls.Server(c, nil), hidden{hidden{c}}, hidden{tls.Server(hidden{c}, nil)}} {
+		for _, nc := range []net.Conn{c, wrapper{c}, &wrapper{c}, tls.Server(c, nil), wrapper{wrapper{c}}, wrapper{tls.Server(wrapper{c}, nil)},
+			handedOver{hiding{wrapper{c}}}, proxied{hiding{wrapper{c}}}} {
 			if got := Find(l, nc); got != c {
 				t.Errorf("through a %T it found %p", nc, got)
 			}
@@ -34,7 +47,7 @@ func TestFind(t *testing.T) {
 			t.Error("being found has changed its state")
 		}
 		a, b := net.Pipe()
-		for _, nc := range []net.Conn{foreign, hidden{foreign}, a, hidden{a}, hidden{}, nil} {
+		for _, nc := range []net.Conn{foreign, wrapper{foreign}, a, wrapper{a}, wrapper{}, nil, hiding{wrapper{c}}} {
 			if got := Find(l, nc); got != nil {
 				t.Errorf("found %p through a %T", got, nc)
 			}

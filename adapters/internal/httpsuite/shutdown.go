@@ -29,9 +29,6 @@ func (s *Site) shutDown(limit time.Duration) <-chan error {
 var ofShutdown = []promise{
 	// Idle connections are closed at once. That doesn't count as a timeout.
 	{"ShutdownOfIdleConnections", everywhere, func(t *testing.T, u under) {
-		if u.RaceAtEnd {
-			t.Skip("the server itself has a race")
-		}
 		s := u.start(t, All(Patience), echo)
 		var clients []*Client
 		for range 5 {

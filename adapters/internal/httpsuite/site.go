@@ -56,8 +56,6 @@ type Site struct {
 	Served func() error     // waits for the end of Serve
 	Memory *simnet.Listener // which Dial connects to; nil for a socket
 
-	mute bool
-
 	// How many responses clients have read that keep the connection open, and how often the
 	// server has begun to wait for another request.
 	answers, idles atomic.Int64

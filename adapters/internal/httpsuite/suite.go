@@ -65,8 +65,6 @@ type Flavour struct {
 	Name        string
 	Secure      bool
 	TLSListener bool // the listener is from crypto/tls
-	Mute        bool // a timeout can't be answered
-	RaceAtEnd   bool // the server's own Shutdown has a data race
 
 	// Rare leaves out tests that don't depend on how a connection is wrapped. 0 runs all tests.
 	// 1 leaves out those for which a server with TLS and one without are enough. 2 also leaves
@@ -164,7 +162,6 @@ func (u under) start(t testing.TB, to Timeouts, h func(Request), options ...func
 		}
 		return u.Prepare(c)
 	})
-	s.mute = u.Mute
 	return s
 }
 

@@ -1,6 +1,0 @@
-//go:build race
-
-package idlefasthttp
-
-// raced is whether the race detector is at work.
-const raced = true
