@@ -23,9 +23,7 @@
 // writing is always one of the phase "request", even if the connection waits for
 // something else at the same time.
 //
-// No setting limits the age of a connection. To end old ones, call Visit of the tracker now and
-// then, and EndIfIdle of those with a large Age. That doesn't cut a request, so a connection that is
-// busy then stays until a later call.
+// MaxAge applies in all phases but the last. Hijacked has a MaxAge of its own.
 //
 // # Slow clients
 //

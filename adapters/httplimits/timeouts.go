@@ -132,6 +132,19 @@ type Timeouts struct {
 	// fasthttp: it must be zero or Off.
 	StreamTotal time.Duration
 
+	// MaxAge limits the age of a connection, from its accept. It is off by default. When it has passed,
+	// the next response asks the client to close the connection, in HTTP/2 by a GOAWAY. It's for balancers that see new servers
+	// only when they connect again, and for certificates and routes that change. A response that has begun can't ask any more.
+	MaxAge time.Duration
+
+	// MaxAgeJitter makes MaxAge of each connection longer, by up to this time, so that those that were accepted together
+	// don't leave together. The default is 0.
+	MaxAgeJitter time.Duration
+
+	// MaxAgeGrace is the time after MaxAge in which the client may finish. Then the connection is ended, also within a
+	// request. The default is 30 s. With Off it's ended as soon as MaxAge has passed, without being asked.
+	MaxAgeGrace time.Duration
+
 	// Hijacked is the policy of hijacked connections. The zero Policy sets no
 	// limit. An [idle.Capacity] counts them, and evicts one that waits for input unless
 	// NoInterrupt is set. An active Heartbeat is an error: use the adapter's Watch, which can

@@ -73,7 +73,7 @@ var conforming = httpsuite.Server{
 		go server.Serve(until{closed: serving}) // or nobody may accept from l
 		return hooked{l, sync.OnceFunc(func() { close(serving) })}, func(nc net.Conn, to http.ConnState) { server.ConnState(nc, fasthttp.ConnState(to)) }, err
 	},
-	Phases: 5, Limits: 8,
+	Phases: 5, Limits: 9,
 	FirstHeaderInTLS: true, ServesOn: true, LogsTrailers: true, RefusesPreface: true,
 }
 

@@ -58,7 +58,7 @@ var conforming = httpsuite.Server{
 		}
 		return l, server.ConnState, err
 	},
-	Phases: 7, Limits: 10, SpeaksHTTP2: true,
+	Phases: 7, Limits: 11, SpeaksHTTP2: true,
 	CallsEarly: true, Cancels: true, WriteErrors: true, ZeroDeadlineLifts: true,
 }
 

@@ -21,7 +21,9 @@ func (n *counts) zero(h2 HTTP2) {
 		n.phases[p.String()] = 0
 	}
 	for _, s := range settings(new(httplimits.Timeouts)) {
-		n.limits[s.name] = 0
+		if s.limits != nil {
+			n.limits[s.name] = 0
+		}
 	}
 	if h2 == NoHTTP2 {
 		delete(n.phases, Streams.String())

@@ -82,7 +82,20 @@ func settings(t *httplimits.Timeouts) []setting {
 		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noRequest, idle.ReasonPhase}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
 		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}}},
+		{"MaxAge", &t.MaxAge, nil, 0, ageLimits()},
+		{"MaxAgeJitter", &t.MaxAgeJitter, nil, 0, nil},
+		{"MaxAgeGrace", &t.MaxAgeGrace, nil, 30 * time.Second, nil},
 	}
+}
+
+// ageLimits returns the limits on a connection's age.
+func ageLimits() (all []limit) {
+	for p := range numPhases {
+		if p != Hijacked && p != stream {
+			all = append(all, limit{p, idle.ReasonMaxAge})
+		}
+	}
+	return all
 }
 
 // bodyLimits returns the limits by reason r that a setting for bodies sets.
@@ -155,6 +168,8 @@ func (l limit) fieldOf(p *idle.Policy) (*time.Duration, *idle.Rate) {
 		return &p.PhaseTimeout, nil
 	case idle.ReasonWrite:
 		return &p.WriteTimeout, nil
+	case idle.ReasonMaxAge:
+		return &p.MaxAge, nil
 	case idle.ReasonMinReadRate:
 		return nil, &p.MinReadRate
 	case idle.ReasonMinWriteRate:
@@ -202,6 +217,11 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 			settingOf[limitKey{l.phase.String(), l.reason}] = s.name
 		}
 	}
+	for p := range all {
+		if all[p].MaxAge > 0 {
+			all[p].MaxAgeJitter, all[p].MaxAgeGrace = t.MaxAgeJitter, t.MaxAgeGrace
+		}
+	}
 	all[noRequest].ExplicitUse = true // PING, SETTINGS and the answers to them
 	all[Hijacked] = t.Hijacked
 	for p := range numPhases {
@@ -217,7 +237,8 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 const maxTicks = 1 << 28
 
 // checkDurations returns an error if a setting of t, which is complete, is too short or too long for the tick. It
-// names the setting. An error about the policies made from it could name only their fields.
+// names the setting. An error about the policies made from it could name only their fields. It also checks that a jitter has
+// something to make longer.
 func checkDurations(t *httplimits.Timeouts, tick time.Duration) error {
 	for _, s := range settings(t) {
 		name, d := s.name, time.Duration(0)
@@ -232,6 +253,9 @@ func checkDurations(t *httplimits.Timeouts, tick time.Duration) error {
 		if d > maxTicks*tick {
 			return fmt.Errorf("%s is %v; with a tick of %v the longest is %v; use Off to disable it, or a longer Idle.Tick when the listener is made", name, d, tick, maxTicks*tick)
 		}
+	}
+	if t.MaxAge == 0 && t.MaxAgeJitter > 0 {
+		return fmt.Errorf("MaxAgeJitter is %v, but MaxAge is off; set MaxAge too", t.MaxAgeJitter)
 	}
 	return nil
 }
