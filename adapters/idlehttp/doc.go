@@ -34,7 +34,8 @@
 //
 // [KeepStream] writes a comment to a response whenever it has been silent for an interval.
 // That keeps server-sent events and long polls open through proxies, and finds clients that
-// have vanished, in HTTP/1 and HTTP/2. [SetLimits] gives a route limits of its own.
+// have vanished, in HTTP/1 and HTTP/2. With BeginAs of [Comments] it also begins the response of a handler that thinks
+// for long before its first byte. [SetLimits] gives a route limits of its own.
 //
 // # Gateways
 //

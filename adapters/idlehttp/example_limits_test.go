@@ -153,7 +153,8 @@ func ExampleKeepStream() {
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/events", idlehttp.KeepStream(http.HandlerFunc(events), 50*time.Millisecond, ": still there\n\n")) // 15 s in earnest
+	comments := idlehttp.Comments{Interval: 50 * time.Millisecond, Text: ": still there\n\n"} // 15 s in earnest
+	mux.Handle("/events", idlehttp.KeepStream(http.HandlerFunc(events), comments))
 	server := &http.Server{Handler: mux}
 	ln := listen()
 	defer server.Close()

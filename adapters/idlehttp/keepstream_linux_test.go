@@ -46,7 +46,7 @@ func TestKeepStreamFindsVanished(t *testing.T) {
 		t.Run(test.reason.String(), func(t *testing.T) {
 			byProtocol(t, func(t *testing.T, secure, http2 bool) {
 				ended := make(chan error, 1)
-				s := start2(t, secure, test.limits, KeepStream(events(ended), 200*ms, ": \n\n").ServeHTTP)
+				s := start2(t, secure, test.limits, KeepStream(events(ended), Comments{Interval: 200 * ms, Text: ": \n\n"}).ServeHTTP)
 				tr := s.transport(http2)
 				conns := make(chan net.Conn, 1)
 				tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {

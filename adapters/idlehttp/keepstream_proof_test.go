@@ -43,7 +43,7 @@ func TestKeepStreamReaches(t *testing.T) {
 	byProtocol(t, func(t *testing.T, secure, http2 bool) {
 		ended := make(chan error, 1)
 		limits := Timeouts{WriteTimeout: 2 * time.Second, WriteRate: idle.Rate{BytesPerSecond: 1000, Grace: 2 * time.Second}, StreamTimeout: 2 * time.Second}
-		s := start2(t, secure, limits, KeepStream(events(ended), 20*ms, ": \n\n").ServeHTTP)
+		s := start2(t, secure, limits, KeepStream(events(ended), Comments{Interval: 20 * ms, Text: ": \n\n"}).ServeHTTP)
 		tr := s.transport(http2)
 		url := map[bool]string{false: "http", true: "https"}[secure] + "://" + s.Addr().String()
 		response, err := (&http.Client{Transport: tr}).Get(url)

@@ -1,7 +1,10 @@
 package idlehttp
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +14,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/idletest"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // heard is a ResponseWriter that records what is flushed, and when. It panics if two goroutines
@@ -147,7 +153,7 @@ func TestKeepStreamWrites(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &heard{ResponseRecorder: *httptest.NewRecorder(), begun: time.Now()}
 				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { test.h(w) })
-				KeepStream(h, 10*time.Second, test.comment).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+				KeepStream(h, Comments{Interval: 10 * time.Second, Text: test.comment}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 				time.Sleep(time.Minute)
 				if !slices.Equal(w.flushed, test.want) {
 					t.Errorf("got %q, want %q", w.flushed, test.want)
@@ -180,7 +186,7 @@ func TestKeepStreamEnds(t *testing.T) {
 					KeepStream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						w.(http.Flusher).Flush()
 						h(bare, cancel)
-					}), 10*time.Second, " ").ServeHTTP(bare, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+					}), Comments{Interval: 10 * time.Second, Text: " "}).ServeHTTP(bare, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 				}()
 				time.Sleep(time.Minute)
 				if len(bare.flushed) != 1 {
@@ -203,7 +209,7 @@ func TestKeepStreamBusy(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	KeepStream(h, ms, " ").ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	KeepStream(h, Comments{Interval: ms, Text: " "}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	w.enter() // panics if a comment is being written
 	if all := strings.Join(w.flushed, ""); strings.Count(all, "x") != 100 {
 		t.Errorf("flushed %q", all)
@@ -213,9 +219,15 @@ func TestKeepStreamBusy(t *testing.T) {
 func TestKeepStreamMisuse(t *testing.T) {
 	next := http.NotFoundHandler()
 	for want, f := range map[string]func(){
-		"idlehttp: KeepStream: the handler is nil":                                         func() { KeepStream(nil, time.Second, " ") },
-		"idlehttp: KeepStream: interval is 15ns; use at least 1ms, such as 15*time.Second": func() { KeepStream(next, 15, " ") },
-		"idlehttp: KeepStream: comment is empty; use \": \\n\\n\" for server-sent events":  func() { KeepStream(next, time.Second, "") },
+		"idlehttp: KeepStream: the handler is nil":                                         func() { KeepStream(nil, Comments{Interval: time.Second, Text: " "}) },
+		"idlehttp: KeepStream: Interval is 15ns; use at least 1ms, such as 15*time.Second": func() { KeepStream(next, Comments{Interval: 15, Text: " "}) },
+		"idlehttp: KeepStream: Text is empty; use \": \\n\\n\" for server-sent events":     func() { KeepStream(next, Comments{Interval: time.Second}) },
+		"idlehttp: KeepStream: BeginAs is \": \": mime: no media type; use a Content-Type, such as text/event-stream": func() {
+			KeepStream(next, Comments{Interval: time.Second, Text: ":", BeginAs: ": "})
+		},
+		"idlehttp: KeepStream: BeginAs is \"text/plain\", but a Text that begins with a colon is for text/event-stream": func() {
+			KeepStream(next, Comments{Interval: time.Second, Text: ":", BeginAs: "text/plain"})
+		},
 	} {
 		func() {
 			defer func() {
@@ -225,5 +237,160 @@ func TestKeepStreamMisuse(t *testing.T) {
 			}()
 			f()
 		}()
+	}
+}
+
+// TestKeepStreamBegins a response, if the handler has written nothing for the interval, and leaves one to the handler
+// that has begun it.
+func TestKeepStreamBegins(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nOuter: yes\r\n"
+	for name, test := range map[string]struct {
+		h          func(w http.ResponseWriter)
+		head, body string
+		aborted    bool
+	}{
+		"it thinks": {func(w http.ResponseWriter) {
+			time.Sleep(25 * time.Second)
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Too", "late")
+			w.WriteHeader(200)
+			io.WriteString(w, "data: 1\n\n")
+		}, head, ": \n\n: \n\ndata: 1\n\n", false},
+		"it says nothing": {func(w http.ResponseWriter) { time.Sleep(15 * time.Second) }, head, ": \n\n", false},
+		"it speaks in time": {func(w http.ResponseWriter) {
+			time.Sleep(9 * time.Second)
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Inner", "yes")
+			w.(http.Flusher).Flush()
+			time.Sleep(11 * time.Second)
+		}, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nInner: yes\r\nOuter: yes\r\n", ": \n\n", false},
+		"it has written, and not flushed": {func(w http.ResponseWriter) {
+			w.Header().Del("Outer")
+			w.WriteHeader(http.StatusTeapot)
+			time.Sleep(time.Minute)
+		}, "HTTP/1.1 418 I'm a teapot\r\n", "", false},
+		"no stream": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/plain")
+			io.WriteString(w, "no")
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Minute)
+		}, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nOuter: yes\r\n", "no", false},
+		"trailers": {func(w http.ResponseWriter) {
+			time.Sleep(11 * time.Second)
+			w.Header().Set(http.TrailerPrefix+"Cost", "5")
+		}, head, ": \n\n[Cost: 5]", false},
+		"it fails late": {func(w http.ResponseWriter) {
+			time.Sleep(11 * time.Second)
+			http.Error(w, "bad gateway", http.StatusBadGateway)
+			if _, err := io.WriteString(w, "more"); err == nil || !strings.Contains(err.Error(), "so it can't be 502 any more") {
+				t.Error(err)
+			}
+			if err := http.NewResponseController(w).Flush(); err == nil {
+				t.Error("it can be flushed")
+			}
+			time.Sleep(time.Minute)
+		}, head, ": \n\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := KeepStream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { test.h(w) }),
+					Comments{Interval: 10 * time.Second, Text: ": \n\n", BeginAs: "text/event-stream"})
+				pipes := idletest.NewListener()
+				server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Outer", "yes")
+					w.Header()["Date"] = nil
+					h.ServeHTTP(w, r)
+				})}
+				go Serve(server, pipes, Timeouts{})
+				defer server.Close()
+				client, err := pipes.Dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				go io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				var head bytes.Buffer
+				r, err := http.ReadResponse(bufio.NewReader(io.TeeReader(client, &head)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(r.Body)
+				for name, values := range r.Trailer {
+					body = fmt.Appendf(body, "[%s: %s]", name, values[0])
+				}
+				if !strings.HasPrefix(head.String(), test.head) || string(body) != test.body || (err != nil) != test.aborted {
+					t.Errorf("got %q and %q, %v", &head, body, err)
+				}
+			})
+		})
+	}
+}
+
+// TestKeepStreamBeginsInHTTP2: a response that fails late is reset.
+func TestKeepStreamBeginsInHTTP2(t *testing.T) {
+	inBubbles(t, func(t *testing.T, secure bool) {
+		for status, ends := range map[int]bool{200: true, 502: false} {
+			h := KeepStream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(25 * time.Second)
+				w.WriteHeader(status)
+				io.WriteString(w, "done")
+			}), Comments{Interval: 10 * time.Second, Text: " ", BeginAs: "application/json"})
+			s := startInMemory(t, secure, all(patience), h.ServeHTTP)
+			r, err := (&http.Client{Transport: s.transport(true)}).Get(map[bool]string{false: "http", true: "https"}[secure] + "://a/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Body.Close()
+			body, err := io.ReadAll(r.Body)
+			want := map[bool]string{true: "  done", false: "  "}[ends]
+			if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || string(body) != want || (err == nil) != ends {
+				t.Errorf("%s with %v, %q, %v", r.Status, r.Header, body, err)
+			}
+		}
+	})
+}
+
+// TestKeepStreamBeginsBeforeTheBody of the request has arrived: the handler gets all of it.
+func TestKeepStreamBeginsBeforeTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := KeepStream(http.HandlerFunc(echo), Comments{Interval: 10 * time.Second, Text: " ", BeginAs: "text/plain"})
+		pipes := idletest.NewListener()
+		server := &http.Server{Handler: h}
+		go Serve(server, pipes, Timeouts{BodyRate: idle.Rate{BytesPerSecond: Off}})
+		defer time.Sleep(time.Minute)
+		defer server.Close()
+		client, err := pipes.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		go func() {
+			io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\none")
+			for _, part := range []string{"two", "six"} {
+				time.Sleep(11 * time.Second)
+				io.WriteString(client, part)
+			}
+		}()
+		r, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(r.Body); string(body) != "  onetwosix" || err != nil {
+			t.Errorf("got %q, %v", body, err)
+		}
+	})
+}
+
+// TestKeepStreamBeginsBesideTheHandler has a handler write its header while the response begins without it.
+func TestKeepStreamBeginsBesideTheHandler(t *testing.T) {
+	w := &heard{ResponseRecorder: *httptest.NewRecorder(), begun: time.Now()}
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for end := time.Now().Add(20 * ms); time.Now().Before(end); {
+			w.Header().Set("A", "b")
+		}
+	})
+	KeepStream(h, Comments{Interval: ms, Text: " ", BeginAs: "text/plain"}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if len(w.flushed) == 0 {
+		t.Error("nothing is flushed")
 	}
 }

@@ -42,7 +42,7 @@ func main() {
 // serve serves until ctx is done, and then shuts down.
 func serve(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /events", idlehttp.KeepStream(events(ctx), 15*time.Second, ": \n\n"))
+	mux.Handle("GET /events", idlehttp.KeepStream(events(ctx), idlehttp.Comments{Interval: 15 * time.Second, Text: ": \n\n"}))
 	server := &http.Server{Handler: mux}
 	l, err := idlehttp.Wrap(server, ln, idlehttp.Timeouts{})
 	if err != nil {
