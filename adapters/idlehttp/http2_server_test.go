@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"io"
+	"mime/multipart"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -181,4 +183,29 @@ func TestHTTP2WriterHasAllMethods(t *testing.T) {
 		})
 		s.do(s.transport(true), nil)
 	})
+}
+
+// TestHTTP2FormFiles: the server removes the files of a form when the handler has returned, as without us.
+func TestHTTP2FormFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	s := startInMemory(t, false, all(patience), func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1); err != nil {
+			t.Error(err)
+		}
+		if files, _ := os.ReadDir(dir); len(files) != 1 {
+			t.Errorf("the form has %d files on disk", len(files))
+		}
+	})
+	var form bytes.Buffer
+	writer := multipart.NewWriter(&form)
+	part, _ := writer.CreateFormFile("file", "name")
+	part.Write(make([]byte, 10_000))
+	writer.Close()
+	response, err := (&http.Client{Transport: s.transport(true)}).Post("http://"+s.Addr().String(), writer.FormDataContentType(), &form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	httpsuite.Eventually(t, "the file is removed", func() bool { files, _ := os.ReadDir(dir); return len(files) == 0 })
 }
