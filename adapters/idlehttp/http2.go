@@ -66,7 +66,9 @@ func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *h
 	limited.Body = &x.body
 	defer func() {
 		x.limits.Return()
-		r.MultipartForm = limited.MultipartForm // whose files the server removes
+		if form := limited.MultipartForm; form != nil {
+			form.RemoveAll() // as net/http does with that of the request which it knows
+		}
 	}()
 	next.ServeHTTP(x, limited)
 	x.finish()

@@ -185,7 +185,7 @@ func TestHTTP2WriterHasAllMethods(t *testing.T) {
 	})
 }
 
-// TestHTTP2FormFiles: the server removes the files of a form when the handler has returned, as without us.
+// TestHTTP2FormFiles: the files of a form are removed when the handler has returned.
 func TestHTTP2FormFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

@@ -256,6 +256,10 @@ func TestKeepStreamBegins(t *testing.T) {
 			w.WriteHeader(200)
 			io.WriteString(w, "data: 1\n\n")
 		}, head, ": \n\n: \n\ndata: 1\n\n", false},
+		"it has set a header, and thinks": {func(w http.ResponseWriter) {
+			w.Header().Set("Inner", "yes")
+			time.Sleep(15 * time.Second)
+		}, head, ": \n\n", false},
 		"it says nothing": {func(w http.ResponseWriter) { time.Sleep(15 * time.Second) }, head, ": \n\n", false},
 		"it speaks in time": {func(w http.ResponseWriter) {
 			time.Sleep(9 * time.Second)
@@ -271,10 +275,10 @@ func TestKeepStreamBegins(t *testing.T) {
 		}, "HTTP/1.1 418 I'm a teapot\r\n", "", false},
 		"no stream": {func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/plain")
-			io.WriteString(w, "no")
+			io.WriteString(w, "no\n\n")
 			w.(http.Flusher).Flush()
 			time.Sleep(time.Minute)
-		}, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nOuter: yes\r\n", "no", false},
+		}, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nOuter: yes\r\n", "no\n\n", false},
 		"trailers": {func(w http.ResponseWriter) {
 			time.Sleep(11 * time.Second)
 			w.Header().Set(http.TrailerPrefix+"Cost", "5")
