@@ -155,6 +155,7 @@ func (c *Conn) idleSlow() {
 		t.end.Store(t.sent.Load())
 		t.kept.Store(unknown)
 		t.unflushed.Store(true)
+		t.allRead.Store(t.arrived.Load() - t.read.Load())
 		c.transition(http2, http2Idle)
 		c.Conn.Enter(c.listener.phases[noRequest])
 		return

@@ -63,7 +63,7 @@ type traffic struct {
 	bodies  atomic.Int64 // how many bodies are not read to their end
 	readers atomic.Int64 // how many handlers wait for one
 	read    atomic.Int64 // bytes that handlers have read
-	allRead atomic.Int64 // arrived less read when all handlers last waited for more
+	allRead atomic.Int64 // arrived less read when there was no stream
 
 	asked     atomic.Int64 // see Stream.IsEighth
 	unflushed atomic.Bool  // nothing has been written since the connection had streams
@@ -80,13 +80,6 @@ func (c *Conn) traffic() *traffic {
 
 // SpeaksHTTP2 reports whether the server has reported that c speaks HTTP/2.
 func (c *Conn) SpeaksHTTP2() bool { return c.traffic() != nil }
-
-// settle notes that handlers have read all that has arrived, if that is so.
-func (t *traffic) settle() {
-	if t.readers.Load() >= t.bodies.Load() {
-		t.allRead.Store(t.arrived.Load() - t.read.Load())
-	}
-}
 
 // isShut reports whether the connection's window may be closed. net/http opens it when handlers read.
 func (t *traffic) isShut(window int64) bool {
@@ -221,7 +214,6 @@ func (s *Stream) BeginRead() {
 		s.in.begin(s.traffic.arrived.Load())
 		s.reading = true
 		s.traffic.readers.Add(1)
-		s.traffic.settle()
 		c.AwaitRead()
 		if s.unwaited.Load() { // meanwhile
 			c.PauseRead()
@@ -262,7 +254,6 @@ func (s *Stream) EndRead(n int, last bool) error {
 func (s *Stream) endBody() {
 	if s.unread.Swap(false) {
 		s.traffic.bodies.Add(-1)
-		s.traffic.settle()
 	}
 }
 
