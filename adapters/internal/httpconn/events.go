@@ -63,7 +63,7 @@ func (c *Conn) HeaderRead() {
 	switch c.state.Load() {
 	case awaitingHeader:
 		if c.isHTTP2() { // and its preface has been read
-			next := &extra{traffic: new(traffic)}
+			next := &extra{traffic: c.newTraffic()}
 			if x := c.extra.Load(); x != nil {
 				next.secure = x.secure
 			}

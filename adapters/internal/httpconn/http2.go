@@ -70,6 +70,15 @@ type traffic struct {
 	end, kept atomic.Int64 // see Conn.isReceiving: sent at the end of the last response; taken at the last look
 }
 
+// newTraffic returns a traffic for c. What was sent before, such as a handshake of TLS, counts, because the kernel counts it too.
+func (c *Conn) newTraffic() *traffic {
+	t, r := new(traffic), c.Inspect()
+	if r.AckedKnown {
+		t.sent.Store(int64(r.Acked + r.Queued))
+	}
+	return t
+}
+
 // traffic returns that of c, or nil if c doesn't speak HTTP/2.
 func (c *Conn) traffic() *traffic {
 	if s := c.state.Load() &^ flags; s == http2 || s == http2Idle {
