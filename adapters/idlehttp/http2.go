@@ -2,7 +2,6 @@ package idlehttp
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -233,9 +232,6 @@ func (b *body) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	if late := b.limits.EndRead(n, err != nil); late != nil {
 		return 0, late
-	}
-	if timeout := b.limits.Timeout(); err != nil && !errors.Is(err, io.EOF) && timeout != nil {
-		err = timeout
 	}
 	return n, err
 }
