@@ -72,7 +72,7 @@ var errPhasesOnly = errors.New("idle: no connection of this tracker has its init
 // Some limits need an account that the old policy may not have kept: the minimum
 // rates, a Heartbeat that was off or of the other form, and IdleTimeout if ExplicitUse was not set. These count
 // from the call. If a minimum rate looks missed by the new policy and waits haven't been measured (see [Policy]),
-// its Grace begins anew. What bytes have paid in advance under an earlier minimum rate may still count.
+// its Grace starts over. What bytes have paid in advance under an earlier minimum rate may still count.
 //
 // If p has no Name, the phase keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
 // closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active

@@ -86,7 +86,7 @@
 //
 // Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a longer
 // limit holds at once. A shorter one counts from the same event as before, such as the last byte. The Grace of a rate
-// may begin anew (see [idle.Policy]).
+// may start over (see [idle.Policy]).
 // A connection that has already waited for longer is ended when the tracker has checked it, which
 // takes less than a second for a million connections. A rate that SetTimeouts
 // turns on counts from the call.

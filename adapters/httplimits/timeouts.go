@@ -95,7 +95,7 @@ type Timeouts struct {
 	// sent. The default is 30 s. A client that reads a large file slowly but steadily
 	// doesn't exceed it.
 	//
-	// HTTP/2: it applies to a write of the handler, of which each 16 kB that get through are progress. A
+	// HTTP/2: it limits how long a write of the handler may wait. Every 16 kB that get through are progress. A
 	// client shows that it reads by opening its window. So the slowest steady reader takes half its window, or 16 kB if
 	// that is more, in this time. The limit doesn't pass while the client takes as much from the connection as WriteRate, or its
 	// default, demands. When it passes, the stream is reset.

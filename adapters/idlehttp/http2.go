@@ -66,7 +66,7 @@ func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *h
 	defer func() {
 		x.limits.Return()
 		if form := limited.MultipartForm; form != nil {
-			form.RemoveAll() // as net/http does with that of the request which it knows
+			form.RemoveAll() // net/http knows only the form of its own request
 		}
 	}()
 	next.ServeHTTP(x, limited)

@@ -92,7 +92,7 @@ func TestHTTP2Push(t *testing.T) {
 	})
 }
 
-// A server speaks HTTP/2 over TLS without being told to, whoever does the TLS.
+// A server speaks HTTP/2 over TLS without being told to, whether ServeTLS or the listener does the TLS.
 func TestHTTP2ByDefault(t *testing.T) {
 	for _, secure := range []bool{true, false} { // by ServeTLS, or by the listener
 		synctest.Test(t, func(t *testing.T) {

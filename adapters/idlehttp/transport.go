@@ -54,7 +54,7 @@ type ResponseLimits struct {
 //   - dialing and TLS handshakes: see net.Dialer and http.Transport;
 //   - waiting for a free connection, and sending the request with its body: use a context;
 //   - request and response as a whole: use a context, or Timeout of http.Client;
-//   - a connection after 101 Switching Protocols, such as a WebSocket: its Body is that of base.
+//   - a connection after 101 Switching Protocols, such as a WebSocket: its Body is the one that base returned.
 //
 // If http.Transport decompresses a body, the bytes that come out count.
 //

@@ -162,7 +162,8 @@ func TestTransportHeader(t *testing.T) {
 	})
 }
 
-// TestTransportBody: a body that stalls ends the request, and goes on failing. The header and each byte begin anew.
+// TestTransportBody: a body that stalls ends the request, and later reads fail too. The limit starts over after the header, and
+// after each byte.
 func TestTransportBody(t *testing.T) {
 	beforeUpstreams(t, ResponseLimits{HeaderTimeout: time.Second, BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(900 * ms)

@@ -92,7 +92,7 @@ func TestEachLimitHasItsReasonAndIsKeptToTheTick(t *testing.T) {
 		"active heartbeat": {
 			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Timeout: 50 * ms, Misses: 3}},
 			idle.ReasonHeartbeat, 250 * ms, silent, readAll, 6 * tick},
-		// A byte every 90 ms or so, each of which buys 10, ends soon after the grace, and an eighth of it before.
+		// A byte every 90 ms or so pays for 10 ms. So the end comes soon after an eighth of the grace, and then all of it.
 		"trickled input below the idle timeout": {
 			idle.Policy{IdleTimeout: 100 * ms, MinReadRate: slow}, idle.ReasonMinReadRate, 500 * ms, trickles, readAll, 160*ms + measuring(500*ms)},
 		"trickled output below the write timeout": {

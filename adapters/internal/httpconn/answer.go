@@ -33,7 +33,7 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 	}
 	if err.Limit > 0 { // no drain, no eviction, no End
 		c.listener.counts.add(err)
-		if c.state.Load()&^closed == unserved|responded {
+		if c.state.Load()&^closed == unserved|foreign {
 			c.listener.hidden.Do(c.listener.logHidden)
 		}
 	}

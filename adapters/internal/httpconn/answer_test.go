@@ -116,17 +116,7 @@ func TestNoAnswerBelowForeignTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ls := wires{next: make(chan *wire, 1)}
-				l, err := NewListener("httpconn", tls.NewListener(ls, httpsuite.ServerTLS()), unlimited(), NoHTTP2)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w := newWire()
-				ls.next <- w
-				nc, err := l.Accept()
-				if err != nil {
-					t.Fatal(err)
-				}
+				l, nc, _ := accept(t, unlimited(), NoHTTP2, func(bare net.Listener) net.Listener { return tls.NewListener(bare, httpsuite.ServerTLS()) })
 				c := Find(l, nc)
 				c.Accepted(wrap(nc.(*tls.Conn)))
 				c.HeaderRead()

@@ -72,7 +72,7 @@ const (
 	hijacked              // see Hijack and Watch
 	unserved              // the server does not serve the connection yet
 
-	responded = 1 << 7 // part of the response has been written; in unserved, anything
+	responded = 1 << 7 // part of the response has been written
 	closed    = 1 << 8
 	limited   = 1 << 9  // the request has limits of its own (see SetLimits)
 	answered  = 1 << 10 // the timeout answers the request, and the server may not any more (see claim)
@@ -81,7 +81,8 @@ const (
 	interim   = 1 << 13 // what is written is an interim response (see Interim)
 	pipelined = 1 << 14 // the server may hold back responses to earlier requests (see holdsBack)
 	given     = 1 << 15 // the handler has answered, and nothing of that has been written yet (see Respond)
-	flags     = responded | closed | limited | answered | answering | handsOver | interim | pipelined | given
+	foreign   = 1 << 16 // something has been written before the server has reported the connection
+	flags     = foreign | responded | closed | limited | answered | answering | handsOver | interim | pipelined | given
 	ofRequest = responded | limited | handsOver | interim | pipelined | given // the flags that end with the request
 )
 
@@ -259,8 +260,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Write(b)
 	if t := c.traffic(); t != nil {
-		if sent := t.sent.Add(int64(n)); t.unflushed.Load() {
-			t.unflushed.Store(false)
+		if sent := t.sent.Add(int64(n)); t.end.Load() == unknown {
 			t.end.Store(sent)
 		}
 	}
@@ -290,7 +290,9 @@ func (c *Conn) beginResponse(b []byte) error {
 			next = s &^ answering
 		case s&answered != 0:
 			return c.answeredError()
-		case s&(responded|interim) != 0 || !inRequest(s) && s&^flags != unserved || isInterim(b):
+		case s&^flags == unserved:
+			next = s | foreign
+		case s&(responded|interim) != 0 || !inRequest(s) || isInterim(b):
 			return nil
 		}
 		if c.state.CompareAndSwap(s, next) {

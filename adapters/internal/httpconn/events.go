@@ -150,12 +150,7 @@ func (c *Conn) idleSlow() {
 	case c.transition(handling, awaitingHeader):
 		c.ReadAhead(false)
 	case c.state.Load()&^flags == http2:
-		t := c.traffic()
-		t.asked.Store(0)
-		t.end.Store(t.sent.Load())
-		t.kept.Store(unknown)
-		t.unflushed.Store(true)
-		t.allRead.Store(t.arrived.Load() - t.read.Load())
+		c.traffic().rest()
 		c.transition(http2, http2Idle)
 		c.Conn.Enter(c.listener.phases[noRequest])
 		return

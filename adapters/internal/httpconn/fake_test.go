@@ -145,8 +145,17 @@ func (wires) Close() error { return nil }
 // its own and its listener's Close are the caller's.
 func accepted(t testing.TB, limits httplimits.Timeouts) (*Listener, *Conn, *wire) {
 	t.Helper()
+	l, nc, w := accept(t, limits, OverTLS, func(bare net.Listener) net.Listener { return bare })
+	c := nc.(*Conn)
+	c.Accepted(c)
+	return l, c, w
+}
+
+// accept is accepted for a server that doesn't serve yet, on what over puts on a listener.
+func accept(t testing.TB, limits httplimits.Timeouts, h2 HTTP2, over func(net.Listener) net.Listener) (*Listener, net.Conn, *wire) {
+	t.Helper()
 	ls := wires{next: make(chan *wire, 1)}
-	l, err := NewListener("httpconn", ls, limits, OverTLS)
+	l, err := NewListener("httpconn", over(ls), limits, h2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +165,7 @@ func accepted(t testing.TB, limits httplimits.Timeouts) (*Listener, *Conn, *wire
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := nc.(*Conn)
-	c.Accepted(c)
-	return l, c, w
+	return l, nc, w
 }
 
 // inBubble runs a test in virtual time, of which the end shows that no goroutine

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -23,8 +24,7 @@ type streams struct {
 	window  int64 // see SetWindow
 }
 
-// init makes the tracker of streams under a policy. The options are those of the connections'
-// tracker.
+// init makes the tracker of streams, with the policy p. opts are the options of the connections' tracker.
 func (s *streams) init(opts idle.Options, p idle.Policy) (err error) {
 	s.hooks = idle.Hooks{
 		Probe:     func(owner any, about idle.Reason) idle.SocketState { return owner.(*Stream).probe(about) },
@@ -51,9 +51,9 @@ func (s *streams) replace(p idle.Policy) error {
 
 // A traffic is what an HTTP/2 connection moves.
 //
-// A part of a frame is no part of a body yet, and a frame may be large. Those of other streams may be in its way, too. So a
-// stream may wait for long although its client sends, or receives, all the time. That's why all that a connection moves in a
-// direction counts for each stream that waits in that direction.
+// A handler gets a frame of a body when all of it has arrived, and a frame may be large. Frames of other streams may come
+// first, too. So a stream may wait for long although its client sends, or receives, all the time. That's why all bytes that
+// a connection moves in a direction count for each stream that waits in that direction.
 //
 // Some of what has arrived may be in bodies that handlers don't read at present. Then the window of the connection may be
 // closed, so that the client may not send.
@@ -65,9 +65,9 @@ type traffic struct {
 	read    atomic.Int64 // bytes that handlers have read
 	allRead atomic.Int64 // arrived less read when there was no stream
 
-	asked     atomic.Int64 // see Stream.IsEighth
-	unflushed atomic.Bool  // nothing has been written since the connection had streams
-	end, kept atomic.Int64 // see Conn.isReceiving: sent at the end of the last response; taken at the last look
+	asked atomic.Int64 // see Stream.IsEighth
+	end   atomic.Int64 // sent at the end of the last response; unknown until something is written after that
+	kept  atomic.Int64 // taken when isReceiving last looked
 }
 
 // newTraffic returns a traffic for c. What was sent before, such as a handshake of TLS, counts, because the kernel counts it too.
@@ -79,12 +79,20 @@ func (c *Conn) newTraffic() *traffic {
 	return t
 }
 
-// traffic returns that of c, or nil if c doesn't speak HTTP/2.
+// traffic returns what c moves, or nil if c doesn't speak HTTP/2.
 func (c *Conn) traffic() *traffic {
 	if s := c.state.Load() &^ flags; s == http2 || s == http2Idle {
 		return c.extra.Load().traffic
 	}
 	return nil
+}
+
+// rest records that there is no stream any more.
+func (t *traffic) rest() {
+	t.asked.Store(0)
+	t.end.Store(unknown)
+	t.kept.Store(unknown)
+	t.allRead.Store(t.arrived.Load() - t.read.Load())
 }
 
 // SpeaksHTTP2 reports whether the server has reported that c speaks HTTP/2.
@@ -101,9 +109,9 @@ const DefaultWindow = 1 << 20
 // SetWindow sets the window of l's connections. It must be called before l is served.
 func SetWindow(l *Listener, window int) { l.streams.window = int64(window) }
 
-// taken returns how many bytes the client has taken. Where the kernel doesn't tell, those count that the kernel has.
-func (c *Conn) taken(t *traffic) int64 {
-	if r := c.Inspect(); r.AckedKnown {
+// taken returns how many bytes the client has taken, given what the kernel knows. Where it doesn't tell, those count that the kernel has.
+func (t *traffic) taken(r kernel.Report) int64 {
+	if r.AckedKnown {
 		return int64(r.Acked)
 	}
 	return t.sent.Load()
@@ -115,11 +123,11 @@ const unknown = -1
 // isReceiving reports whether the client still receives its last response, at the default rate in the time since the last look.
 // Closing would reset the connection, because the client sends frames meanwhile.
 func (c *Conn) isReceiving(since time.Duration) bool {
-	t := c.traffic()
-	if t == nil || !c.Inspect().Sending() {
+	t, r := c.traffic(), c.Inspect()
+	if t == nil || !r.Sending() {
 		return false
 	}
-	now := c.taken(t)
+	now := t.taken(r)
 	was := t.kept.Swap(now)
 	return now < t.end.Load() && (was == unknown || float64(now-was) >= defaultBytesPerSecond*since.Seconds())
 }
@@ -128,7 +136,7 @@ func (c *Conn) isReceiving(since time.Duration) bool {
 // it. net/http reports that there's no stream just before it writes that. If the client has reset the last stream, it writes nothing.
 func (c *Conn) isFlushing() bool {
 	t := c.traffic()
-	return t != nil && t.unflushed.Load() && c.Conn.Idle() < time.Second
+	return t != nil && t.end.Load() == unknown && c.Conn.Idle() < time.Second
 }
 
 // A wait is the wait of a stream in one direction.
@@ -163,12 +171,12 @@ type Stream struct {
 	reading  bool        // the reader's: it counts as a reader
 	unread   atomic.Bool // its body isn't read to its end
 	unwaited atomic.Bool // no limit of reading counts any more
+	late     bool        // the handler's: it goes on after that has returned
 	timeout  atomic.Pointer[idle.TimeoutError]
 
 	track atomic.Pointer[idle.Conn] // nil until something may wait
 	mu    sync.Mutex                // guards what follows, and is held while cut is called
 	phase *idle.Phase               // its limits
-	late  bool                      // it goes on after the handler has returned
 	ended bool
 }
 
@@ -315,8 +323,8 @@ func (s *Stream) EndWhen(closed <-chan bool) {
 	}
 	s.mu.Lock()
 	s.cut = func(err *idle.TimeoutError) { s.conn.End(err.Setting + " of a response") }
-	s.late = true
 	s.mu.Unlock()
+	s.late = true
 	s.out.begin(unknown)
 	c.AwaitWrite()
 	go func() {
@@ -351,17 +359,17 @@ func (s *Stream) probe(about idle.Reason) (e idle.SocketState) {
 	s.mu.Unlock()
 	switch about {
 	case idle.ReasonMinReadRate:
-		e.UnreportedIn = s.arrived(&s.in.rate, p.MinReadRate.BytesPerSecond, p.MinReadRate.Grace)
+		e.UnreportedIn = s.arrivedSince(&s.in.rate, p.MinReadRate.BytesPerSecond, p.MinReadRate.Grace)
 	case idle.ReasonMinWriteRate:
-		e.Unreported = s.taken(&s.out.rate, p.MinWriteRate.BytesPerSecond, p.MinWriteRate.Grace)
+		e.Unreported = s.takenSince(&s.out.rate, p.MinWriteRate.BytesPerSecond, p.MinWriteRate.Grace)
 	case idle.ReasonRead:
 		rate := cmp.Or(p.MinReadRate.BytesPerSecond, defaultBytesPerSecond)
-		if s.arrived(&s.in.silence, rate, p.ReadTimeout) >= worth(rate, p.ReadTimeout) {
+		if s.arrivedSince(&s.in.silence, rate, p.ReadTimeout) >= worth(rate, p.ReadTimeout) {
 			e.In = 1 // just now
 		}
 	case idle.ReasonWrite:
 		rate := cmp.Or(p.MinWriteRate.BytesPerSecond, defaultBytesPerSecond)
-		if s.taken(&s.out.silence, rate, p.WriteTimeout) >= worth(rate, p.WriteTimeout) {
+		if s.takenSince(&s.out.silence, rate, p.WriteTimeout) >= worth(rate, p.WriteTimeout) {
 			e.Out = 1
 		}
 	}
@@ -371,8 +379,8 @@ func (s *Stream) probe(about idle.Reason) (e idle.SocketState) {
 // worth returns how many bytes a rate demands in the time d.
 func worth(perSecond int, d time.Duration) int { return int(float64(perSecond) * d.Seconds()) }
 
-// arrived returns how many bytes have arrived since the last look, or what the rate demands if the client may not send.
-func (s *Stream) arrived(last *atomic.Int64, perSecond int, d time.Duration) int {
+// arrivedSince returns how many bytes have arrived since the last look, or what the rate demands if the client may not send.
+func (s *Stream) arrivedSince(last *atomic.Int64, perSecond int, d time.Duration) int {
 	t := s.traffic
 	now := t.arrived.Load()
 	n := int(now - last.Swap(now))
@@ -385,14 +393,14 @@ func (s *Stream) arrived(last *atomic.Int64, perSecond int, d time.Duration) int
 	return n
 }
 
-// taken returns how many bytes the client has taken since the last look. If this is the first, it returns what the rate
+// takenSince returns how many bytes the client has taken since the last look. If this is the first, it returns what the rate
 // demands if the client takes any, or the kernel has no room.
-func (s *Stream) taken(last *atomic.Int64, perSecond int, d time.Duration) int {
-	t := s.traffic
-	now := s.conn.taken(t)
+func (s *Stream) takenSince(last *atomic.Int64, perSecond int, d time.Duration) int {
+	r := s.conn.Inspect()
+	now := s.traffic.taken(r)
 	was := last.Swap(now)
 	if was == unknown {
-		if s.conn.IsWriting() || s.conn.Inspect().Sending() {
+		if s.conn.IsWriting() || r.Sending() {
 			return worth(perSecond, d)
 		}
 		return 0

@@ -240,7 +240,7 @@ func (l *Listener) awaitServer() error {
 	}
 }
 
-// logHidden logs that a server writes to a connection of which nobody reports anything.
+// logHidden logs that a server uses a connection but reports nothing about it, because it's another server or a wrapper hides it.
 func (l *Listener) logHidden() {
 	cmp.Or(l.options.Logger, slog.Default()).Error(l.pkg + ": HandshakeTimeout has ended a connection that its server did not report, and will end others; " +
 		"serve the listener by the server that was prepared for it, and give wrappers of its connections a method NetConn")

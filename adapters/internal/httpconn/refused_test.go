@@ -17,7 +17,7 @@ var refused = map[time.Duration]string{
 	365 * 24 * time.Hour: " is 8760h0m0s; with a tick of 10ms the longest is 745h39m14.56s; use Off to disable it, or a longer Idle.Tick when the listener is made",
 }
 
-// setFields calls try with each duration of which the struct that v points to consists, set to d. The other fields
+// setFields sets one duration of the struct that v points to after the other to d, and calls try each time. The other fields
 // are zero. name is how an error names the field.
 func setFields(v any, d time.Duration, try func(name string)) {
 	s := reflect.ValueOf(v).Elem()

@@ -23,12 +23,12 @@ func TestStates(t *testing.T) {
 		{"Hijack", (*Conn).Hijack, [7]uint32{hijacked, hijacked, hijacked, hijacked, hijacked, hijacked, unserved}},
 		{"SetDeadline", func(c *Conn) { c.SetDeadline(time.Now().Add(time.Hour)) }, [7]uint32{awaitingHeader, handling, handling, http2, http2Idle, hijacked, unserved}},
 		{"WillHijack, SetDeadline", func(c *Conn) { c.WillHijack(); c.SetDeadline(time.Time{}) }, [7]uint32{hijacked, hijacked, hijacked, hijacked, hijacked, hijacked | handsOver, unserved | handsOver}},
-		{"Write", func(c *Conn) { c.Write([]byte("HTTP/1.1 200 OK\r\n")) }, [7]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, http2Idle, hijacked, unserved | responded}},
-		{"103 Early Hints", func(c *Conn) { c.Write([]byte("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")) }, [7]uint32{awaitingHeader, readingBody, handling, http2, http2Idle, hijacked, unserved}},
-		{"101 Switching Protocols", func(c *Conn) { c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\n\r\n")) }, [7]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, http2Idle, hijacked, unserved | responded}},
-		{"Interim, Write", func(c *Conn) { c.Interim(true); c.Write([]byte("record")); c.Interim(false) }, [7]uint32{awaitingHeader, readingBody, handling, http2, http2Idle, hijacked, unserved}},
+		{"Write", func(c *Conn) { c.Write([]byte("HTTP/1.1 200 OK\r\n")) }, [7]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, http2Idle, hijacked, unserved | foreign}},
+		{"103 Early Hints", func(c *Conn) { c.Write([]byte("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")) }, [7]uint32{awaitingHeader, readingBody, handling, http2, http2Idle, hijacked, unserved | foreign}},
+		{"101 Switching Protocols", func(c *Conn) { c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\n\r\n")) }, [7]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, http2Idle, hijacked, unserved | foreign}},
+		{"Interim, Write", func(c *Conn) { c.Interim(true); c.Write([]byte("record")); c.Interim(false) }, [7]uint32{awaitingHeader, readingBody, handling, http2, http2Idle, hijacked, unserved | foreign}},
 		{"Interim, Idle", func(c *Conn) { c.Interim(true); c.Idle() }, [7]uint32{awaitingHeader, awaitingHeader, awaitingHeader, http2Idle, http2Idle | interim, hijacked | interim, unserved | interim}},
-		{"100 Continue", func(c *Conn) { c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) }, [7]uint32{awaitingHeader, readingBody, handling, http2, http2Idle, hijacked, unserved}},
+		{"100 Continue", func(c *Conn) { c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) }, [7]uint32{awaitingHeader, readingBody, handling, http2, http2Idle, hijacked, unserved | foreign}},
 	} {
 		for i, from := range columns {
 			t.Run(event.name+" in "+names[from], func(t *testing.T) {

@@ -66,10 +66,7 @@ func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error
 		n, err = c.discard(err)
 	}
 	c.unlock(&c.reading)
-	if err != nil {
-		err = c.explain("read", err)
-	}
-	return n, err
+	return n, c.explain("read", err)
 }
 
 // beginRead reports that a read begins. c.reading must be held.
@@ -182,9 +179,14 @@ func (c *Conn) finish() error {
 
 // explain returns the timeout in place of err, if that isn't nil and the connection has timed out.
 func (c *Conn) explain(op string, err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		err = c.explainSlow(op, err)
 	}
+	return err
+}
+
+// explainSlow is explain for an error. It's apart so that explain is inlined.
+func (c *Conn) explainSlow(op string, err error) error {
 	if timeout := c.Timeout(); timeout != nil {
 		return c.opError(op, timeout)
 	}

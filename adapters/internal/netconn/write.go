@@ -52,10 +52,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 		}
 	}
 	c.unlock(&c.writing)
-	if err != nil {
-		err = c.explain("write", err)
-	}
-	return written, err
+	return written, c.explain("write", err)
 }
 
 // step returns how many bytes of n are written at once. What isn't known to be a stream may carry
