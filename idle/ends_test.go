@@ -413,7 +413,7 @@ func TestEndsAreLogged(t *testing.T) {
 		if len(lines) != callbacks.LoggedASecond+1 {
 			r.Fatalf("%d lines", len(lines))
 		}
-		for _, want := range []string{"level=INFO", "reason=idle", `label="a b\n"`, "phase=chat", "idle=1s"} {
+		for _, want := range []string{"level=INFO", "reason=IdleTimeout", `label="a b\n"`, "phase=chat", "idle=1s"} {
 			if !strings.Contains(lines[0], want) {
 				r.Errorf("no %q in %s", want, lines[0])
 			}

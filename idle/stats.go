@@ -11,7 +11,8 @@ import (
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is exact. They
 // aren't loaded at the same moment, so they may disagree slightly while connections come and
-// go. At rest, Tracked is the sum of Live, Closed, all of TimedOut, Drained, Shed and Evicted.
+// go. At rest, Tracked is the sum of Live, Closed, all of TimedOut, Drained, Shed and Evicted. Otherwise
+// the sum may be less, because a connection that ends just then is counted in none of these.
 type Stats struct {
 	Tracked  uint64            // connections tracked so far
 	Live     uint64            // of Tracked, those still tracked
@@ -122,6 +123,15 @@ func sum[K comparable](a, b map[K]uint64) map[K]uint64 {
 // A reasonCount counts connections that the tracker has ended.
 type reasonCount [numReasons]atomic.Uint64
 
+// load returns the counts, by each of [Reasons].
+func (c *reasonCount) load() map[Reason]uint64 {
+	all := make(map[Reason]uint64, len(c))
+	for _, r := range Reasons() {
+		all[r] = c[r].Load()
+	}
+	return all
+}
+
 // byName has a count for each name. Beyond mostNames all others share one.
 type byName[T any] struct {
 	mu     sync.Mutex
@@ -171,11 +181,8 @@ func (s *Stats) count(p *endRecord, k *clock.Clock) {
 }
 
 // addEnds adds the ends under the policies of a name.
-func (s *Stats) addEnds(name string, counts *reasonCount) {
-	in := make(map[Reason]uint64, len(counts))
-	for _, r := range Reasons() {
-		n := counts[r].Load()
-		in[r] = n
+func (s *Stats) addEnds(name string, counts map[Reason]uint64) {
+	for r, n := range counts {
 		switch {
 		case r == ReasonDrain:
 			s.Drained += n
@@ -187,5 +194,5 @@ func (s *Stats) addEnds(name string, counts *reasonCount) {
 			s.TimedOut[r] += n
 		}
 	}
-	s.ByPhase[name] = in
+	s.ByPhase[name] = counts
 }

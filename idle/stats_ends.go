@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -74,7 +75,8 @@ func clip(text string) string {
 }
 
 // LogEnds returns a function for [Options].OnEnds that logs each end at a level, at most 100 per
-// second. The next record says how many were left out. A record has the time of the end. A nil
+// second. The next record says how many were left out. A record has the time of the end. Its reason
+// is the name of the limit, as in [TimeoutError].Setting, or drain, shed, evict or closed. A nil
 // logger is slog.Default(). Several trackers may share the function.
 func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
 	if logger == nil {
@@ -99,8 +101,8 @@ func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
 				reason = e.Reason.String()
 			}
 			r := slog.NewRecord(e.Time, at, "idle: a connection has ended", 0)
-			r.AddAttrs(slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle))
-			for _, text := range []slog.Attr{slog.String("setting", e.Setting), slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
+			r.AddAttrs(slog.String("reason", cmp.Or(e.Setting, reason)), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle))
+			for _, text := range []slog.Attr{slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
 				if text.Value.String() != "" {
 					r.AddAttrs(text)
 				}

@@ -3,6 +3,7 @@ package idle
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -162,4 +163,35 @@ func TestManyPhaseNames(t *testing.T) {
 			r.Errorf("%d names, %d others", len(st.ByPhase), st.ByPhase[otherNames][ReasonIdle])
 		}
 	})
+}
+
+// TestEndedIsNotLive: no connection that Stats counts as ended is also among its live ones, even if it ends
+// meanwhile.
+func TestEndedIsNotLive(t *testing.T) {
+	tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	first, second := tr.own[0], tr.own[1]
+	var c Conn
+	if err := first.Track(&c, t, &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
+		t.Fatal(err)
+	}
+	second.mu.Lock() // so that Stats waits here when it has looked at the first shard
+	got := make(chan Stats)
+	go func() { got <- tr.Stats() }()
+	for tr.mu.TryLock() {
+		tr.mu.Unlock()
+		runtime.Gosched()
+	}
+	time.Sleep(10 * time.Millisecond)
+	first.dismiss(&c, dismissal{reason: ReasonShed, forced: true})
+	second.mu.Unlock()
+	if st := <-got; st.Live+st.Shed > st.Tracked {
+		t.Errorf("of %d, %d are live and %d have ended", st.Tracked, st.Live, st.Shed)
+	}
+	if st := tr.Stats(); st.Live != 0 || st.Shed != 1 {
+		t.Errorf("at last %d are live and %d have ended", st.Live, st.Shed)
+	}
 }

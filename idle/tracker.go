@@ -154,6 +154,10 @@ func (t *Tracker) Stats() Stats {
 	t.mustBeMade()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	ended := map[string]map[Reason]uint64{} // read before the shards, so that none of these is still live there
+	for name, counts := range t.byPhase.all() {
+		ended[name] = counts.load()
+	}
 	st := t.past
 	st.Refused = t.room.refused.Load()
 	st.Panics = t.calls.Panics()
@@ -169,7 +173,7 @@ func (t *Tracker) Stats() Stats {
 	for cause, n := range t.causes.all() {
 		st.Causes[cause] = n.Load()
 	}
-	for name, counts := range t.byPhase.all() {
+	for name, counts := range ended {
 		st.addEnds(name, counts)
 	}
 	return st

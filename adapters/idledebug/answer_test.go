@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestState(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		st = get[state](s, "/api/state?ends=2")
-		if st.Ended["IdleTimeout"] != 3 || st.Counts.Live != 0 || len(st.Ends) != 2 || st.Ends[0].Reason != "idle" || st.Ends[0].Label != "2" || st.Lateness.Count != 3 {
+		if st.Ended["IdleTimeout"] != 3 || st.Counts.Live != 0 || len(st.Ends) != 2 || st.Ends[0].Reason != "IdleTimeout" || st.Ends[0].Label != "2" || st.Lateness.Count != 3 {
 			s.Errorf("%+v", st)
 		}
 	})
@@ -254,13 +255,55 @@ func TestPhases(t *testing.T) {
 // TestLimits has every field of a policy but its name among the limits.
 func TestLimits(t *testing.T) {
 	full := idle.Policy{
-		Name: "name", NoInterrupt: true, IdleTimeout: time.Minute, MaxAge: 90 * time.Minute,
-		Heartbeat: idle.Heartbeat{Interval: time.Second, Misses: 2}, MinReadRate: idle.Rate{BytesPerSecond: 100, Grace: 1500 * time.Millisecond},
+		Name: "name", NoInterrupt: true, ExplicitUse: true,
+		IdleTimeout: time.Minute, ReadTimeout: time.Second, WriteTimeout: 1500 * time.Millisecond, PhaseTimeout: 10 * time.Minute,
+		MaxAge: 90 * time.Minute, MaxAgeJitter: time.Hour, MaxAgeGrace: 30 * time.Second,
+		Heartbeat:   idle.Heartbeat{Interval: time.Second, Timeout: 2 * time.Second, Misses: 2, Passive: true, Jitter: 3 * time.Second},
+		MinReadRate: idle.Rate{BytesPerSecond: 100, Grace: 1500 * time.Millisecond}, MinWriteRate: idle.Rate{BytesPerSecond: 200, Grace: 5 * time.Second},
 	}
-	want := "[{NoInterrupt true} {IdleTimeout 1m0s} {MaxAge 1h30m0s} {Heartbeat.Interval 1s} {Heartbeat.Misses 2} {MinReadRate.BytesPerSecond 100} {MinReadRate.Grace 1.5s}]"
-	if got := fmt.Sprint(limitsOf("", reflect.ValueOf(full))); got != want {
-		t.Errorf("%s, want %s", got, want)
+	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("%s isn't set", v.Type().Field(i).Name)
+		}
 	}
+	want := []limit{
+		{"NoInterrupt", "true"}, {"ExplicitUse", "true"},
+		{"IdleTimeout", "1m0s"}, {"ReadTimeout", "1s"}, {"WriteTimeout", "1.5s"}, {"PhaseTimeout", "10m0s"},
+		{"MaxAge", "1h30m0s"}, {"MaxAgeJitter", "1h0m0s"}, {"MaxAgeGrace", "30s"},
+		{"Heartbeat", "Interval 1s, Timeout 2s, Misses 2, Passive true, Jitter 3s"},
+		{"MinReadRate", "BytesPerSecond 100, Grace 1.5s"}, {"MinWriteRate", "BytesPerSecond 200, Grace 5s"},
+	}
+	withSite(t, Options{}, func(s *site) {
+		if got := limitsOf(s.tracker(), full); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
+// TestOneName: a limit of an adapter has the name that its user has set, wherever it is shown.
+func TestOneName(t *testing.T) {
+	setting := func(phase string, r idle.Reason) string {
+		return map[string]string{"header phase": "HeaderTimeout", "header max_age": "Oldest"}[phase+" "+r.String()]
+	}
+	withOptions(t, Options{}, &idle.Options{Label: func(owner any) string { return owner.(string) }, Setting: setting}, func(s *site) {
+		header, err := s.tracker().Phase(idle.Policy{Name: "header", PhaseTimeout: 10 * time.Second, MaxAge: time.Hour})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.track("a").Enter(header)
+		get[state](s, "/api/state")
+		if r := get[list](s, "/api/connections").Rows[0]; r.EndsBy != "HeaderTimeout" {
+			s.Errorf("%+v", r)
+		}
+		if p := get[state](s, "/api/state").Phases[1]; fmt.Sprint(p.Limits) != "[{HeaderTimeout 10s} {Oldest 1h0m0s}]" {
+			s.Errorf("%+v", p)
+		}
+		time.Sleep(12 * time.Second)
+		st := get[state](s, "/api/state")
+		if st.Ended["HeaderTimeout"] != 1 || st.Phases[1].Ended["HeaderTimeout"] != 1 || st.Ends[0].Reason != "HeaderTimeout" {
+			s.Errorf("%+v", st)
+		}
+	})
 }
 
 // TestUnsent shows how much waits for peers.

@@ -28,13 +28,18 @@ func withSite(t *testing.T, o Options, test func(s *site), names ...string) {
 }
 
 func withLabels(t *testing.T, o Options, label func(any) string, test func(s *site), names ...string) {
+	withOptions(t, o, &idle.Options{Label: label}, test, names...)
+}
+
+func withOptions(t *testing.T, o Options, opts *idle.Options, test func(s *site), names ...string) {
+	opts.Shards, opts.Logger = 2, slog.New(slog.DiscardHandler)
 	if len(names) == 0 {
 		names = []string{"main"}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{T: t, trackers: map[string]*idle.Tracker{}}
 		for _, name := range names {
-			tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: time.Minute}, &idle.Options{Label: label, Shards: 2, Logger: slog.New(slog.DiscardHandler)})
+			tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: time.Minute}, opts)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,12 +1,14 @@
 package idledebug
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/census"
@@ -26,7 +28,7 @@ type state struct {
 	At       time.Time `json:"at"`
 
 	Counts   counts            `json:"counts"`
-	Ended    map[string]uint64 `json:"ended"`  // by setting or reason; "closed" stands for those that their owners have closed
+	Ended    map[string]uint64 `json:"ended"`  // by the limit's name or the reason; "closed" stands for those that their owners have closed
 	Causes   map[string]uint64 `json:"causes"` // of those that were ended one by one
 	Lateness quantiles         `json:"lateness"`
 	Lifetime quantiles         `json:"lifetime"`
@@ -91,15 +93,14 @@ type limit struct {
 
 type end struct {
 	Time   time.Time `json:"time"`
-	Reason string    `json:"reason"` // closed if the owner has closed it
+	Reason string    `json:"reason"` // as in state.Ended
 
-	Setting string  `json:"setting,omitempty"` // of the limit
-	Phase   string  `json:"phase"`
-	Cause   string  `json:"cause,omitempty"`
-	Label   string  `json:"label"`
-	Age     seconds `json:"age"`
-	Idle    seconds `json:"idle"`
-	Late    seconds `json:"late"`
+	Phase string  `json:"phase"`
+	Cause string  `json:"cause,omitempty"`
+	Label string  `json:"label"`
+	Age   seconds `json:"age"`
+	Idle  seconds `json:"idle"`
+	Late  seconds `json:"late"`
 }
 
 // counted is the JSON of a census.
@@ -200,11 +201,11 @@ func phasesOf(t *idle.Tracker, st idle.Stats, c *census.Census) []phase {
 	if c != nil {
 		for name, in := range c.Phases {
 			p := named(name)
-			p.Live, p.Limits = in.Live, limitsOf("", reflect.ValueOf(in.Policy))
+			p.Live, p.Limits = in.Live, limitsOf(t, in.Policy)
 		}
 	}
 	if p := all[initial.Name]; p != nil || initial.Name != "" {
-		named(initial.Name).Limits = limitsOf("", reflect.ValueOf(initial))
+		named(initial.Name).Limits = limitsOf(t, initial)
 	}
 	phases := []phase{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -217,21 +218,43 @@ func phasesOf(t *idle.Tracker, st idle.Stats, c *census.Census) []phase {
 	return phases
 }
 
-// limitsOf returns the fields of a policy that are set, except its name. The fields of a struct in it
-// have names such as Heartbeat.Interval.
-func limitsOf(prefix string, policy reflect.Value) []limit {
+// reasons has the limits among the fields of a policy, by the reasons for which they end connections.
+var reasons = map[string]idle.Reason{
+	"IdleTimeout": idle.ReasonIdle, "ReadTimeout": idle.ReasonRead, "WriteTimeout": idle.ReasonWrite, "PhaseTimeout": idle.ReasonPhase,
+	"MaxAge": idle.ReasonMaxAge, "Heartbeat": idle.ReasonHeartbeat, "MinReadRate": idle.ReasonMinReadRate, "MinWriteRate": idle.ReasonMinWriteRate,
+}
+
+// limitsOf returns the fields of a policy that are set, except its name. A limit has the name that its
+// user has set.
+func limitsOf(t *idle.Tracker, p idle.Policy) []limit {
 	set := []limit{}
-	for i := range policy.NumField() {
-		name, v := prefix+policy.Type().Field(i).Name, policy.Field(i)
-		switch {
-		case v.IsZero() || name == "Name":
-		case v.Kind() == reflect.Struct:
-			set = append(set, limitsOf(name+".", v)...)
-		default:
-			set = append(set, limit{name, fmt.Sprint(v.Interface())})
+	for _, field := range fieldsOf(p) {
+		if name := field.Name; name != "Name" {
+			set = append(set, limit{cmp.Or(t.Setting(p.Name, reasons[name]), name), field.Value})
 		}
 	}
 	return set
+}
+
+// fieldsOf returns the fields of a struct that are not zero, and their values as text.
+func fieldsOf(of any) (all []limit) {
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		field := v.Field(i)
+		if field.IsZero() {
+			continue
+		}
+		text := fmt.Sprint(field.Interface())
+		if field.Kind() == reflect.Struct {
+			var parts []string
+			for _, f := range fieldsOf(field.Interface()) {
+				parts = append(parts, f.Name+" "+f.Value)
+			}
+			text = strings.Join(parts, ", ")
+		}
+		all = append(all, limit{v.Type().Field(i).Name, text})
+	}
+	return all
 }
 
 // endsOf returns the n newest ends.
@@ -242,7 +265,7 @@ func endsOf(ends []idle.End, n int) []end {
 		if e.Reason != 0 {
 			reason = e.Reason.String()
 		}
-		shown = append(shown, end{e.Time, reason, e.Setting, e.Phase, e.Cause, e.Label, inSeconds(e.Age), inSeconds(e.Idle), inSeconds(e.Late)})
+		shown = append(shown, end{e.Time, cmp.Or(e.Setting, reason), e.Phase, e.Cause, e.Label, inSeconds(e.Age), inSeconds(e.Idle), inSeconds(e.Late)})
 	}
 	return shown
 }

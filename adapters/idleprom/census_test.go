@@ -86,8 +86,8 @@ func TestPhases(t *testing.T) {
 		g = gather(t, c)
 		g.want(t, "phase_connections", "phase=(unnamed)", 0)
 		g.want(t, "phase_connections", "phase=soon", 2)
-		g.want(t, "phase_connections_ended_total", "phase=soon,reason=phase,setting=PhaseTimeout", 3)
-		g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle,setting=IdleTimeout", 5)
+		g.want(t, "phase_connections_ended_total", "phase=soon,reason=PhaseTimeout", 3)
+		g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=IdleTimeout", 5)
 	})
 }
 
@@ -181,8 +181,8 @@ func TestClosed(t *testing.T) {
 		close(blocked)
 		after := gather(t, c)
 		for _, g := range []gathering{during, after} {
-			g.want(t, "connections_ended_total", "reason=idle", 2)
-			g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle,setting=IdleTimeout", 2)
+			g.want(t, "connections_ended_total", "reason=IdleTimeout", 2)
+			g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=IdleTimeout", 2)
 			g.want(t, "census_late_total", "", 0)
 			for _, f := range []family{phaseConnections, endingConnections, censusTime, censusTook} {
 				if m := g["idlewheel_"+families[f].name]; m != nil {

@@ -21,16 +21,15 @@
 //	idlewheel_unsent_connections               connections with such bytes (*)
 //	idlewheel_connections_tracked_total        all so far
 //	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
-//	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]
-//	idlewheel_phase_connections_ended_total{phase,reason,setting}
+//	idlewheel_connections_ended_total{reason}  those that the tracker has ended
+//	idlewheel_phase_connections_ended_total{phase,reason}
 //	idlewheel_connections_shed_total{cause}    those with the reason "shed", by the cause that was given
 //	idlewheel_connection_lifetime_seconds      how long those that have ended were tracked
 //
-// The reasons include "evict", for connections that were ended to make room, "drain", and "shed" for
-// those that were ended one by one, such as by Conn.End.
-// The setting is the limit's name as it was configured, such as KeepAliveTimeout of an HTTP
-// adapter, or a field of [idle.Policy]. The initial phase of a Policy without a Name is
-// "(unnamed)".
+// The reason is the limit's name as it was set, such as KeepAliveTimeout of an HTTP adapter, or a field of
+// [idle.Policy]. Three reasons are no limits: "evict", for connections that were ended to make room, "drain", and
+// "shed", for those that were ended one by one, such as by Conn.End. The initial phase of a Policy
+// without a Name is "(unnamed)".
 //
 // # Timeouts
 //

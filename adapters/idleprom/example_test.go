@@ -58,9 +58,9 @@ func ExampleNew() {
 	}
 	defer page.Body.Close()
 	for lines := bufio.NewScanner(page.Body); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), `idlewheel_connections_ended_total{reason="idle"`) {
+		if strings.HasPrefix(lines.Text(), `idlewheel_connections_ended_total{reason="IdleTimeout"`) {
 			fmt.Println(lines.Text())
 		}
 	}
-	// Output: idlewheel_connections_ended_total{reason="idle",tracker="echo"} 1
+	// Output: idlewheel_connections_ended_total{reason="IdleTimeout",tracker="echo"} 1
 }

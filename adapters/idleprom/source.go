@@ -1,6 +1,7 @@
 package idleprom
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"sync/atomic"
@@ -96,26 +97,23 @@ func (s *source) putCensus(o output, c *census.Census) {
 	o.put(censusTook, c.Took.Seconds())
 }
 
-// putEnds writes how many connections were ended, and why.
+// putEnds writes how many connections were ended, and why. A limit has the name that its user has set.
 func (s *source) putEnds(o output, st *idle.Stats) {
-	type series struct {
-		label  string
-		reason idle.Reason
-	}
-	in, nameOf := map[series]uint64{}, map[string]string{}
-	for _, name := range keys(st.ByPhase) {
+	type series struct{ phase, reason string }
+	in, all := map[series]uint64{}, map[string]uint64{}
+	for name, reasons := range st.ByPhase {
 		label := s.phases.label(name)
-		nameOf[label] = name
-		for r, n := range st.ByPhase[name] {
-			in[series{label, r}] += n
+		for r, n := range reasons {
+			reason := cmp.Or(s.tracker.Setting(name, r), r.String())
+			in[series{label, reason}] += n
+			all[reason] += n
 		}
 	}
-	labels := s.phases.all()
-	for r, n := range st.ByReason() {
-		o.put(ended, float64(n), r.String())
-		for _, label := range labels {
-			o.put(phaseEnded, float64(in[series{label, r}]), label, r.String(), s.tracker.Setting(nameOf[label], r))
-		}
+	for reason, n := range all {
+		o.put(ended, float64(n), reason)
+	}
+	for of, n := range in {
+		o.put(phaseEnded, float64(n), of.phase, of.reason)
 	}
 	s.causes.admit(keys(st.Causes))
 	of := map[string]uint64{}

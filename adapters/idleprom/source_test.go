@@ -1,6 +1,7 @@
 package idleprom
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -79,9 +80,10 @@ func TestEnds(t *testing.T) {
 		g.want(t, "connections_closed_total", "", 4)
 		want := map[idle.Reason]float64{idle.ReasonIdle: 3, idle.ReasonMaxAge: 2, idle.ReasonShed: 3, idle.ReasonDrain: 7}
 		for _, r := range idle.Reasons() {
-			g.want(t, "connections_ended_total", "reason="+r.String(), want[r])
+			reason := cmp.Or(tr.Setting("", r), r.String())
+			g.want(t, "connections_ended_total", "reason="+reason, want[r])
 			for name, reasons := range st.ByPhase {
-				g.want(t, "phase_connections_ended_total", "phase="+name+",reason="+r.String()+",setting="+tr.Setting(name, r), float64(reasons[r]))
+				g.want(t, "phase_connections_ended_total", "phase="+name+",reason="+reason, float64(reasons[r]))
 			}
 		}
 		g.want(t, "connections_shed_total", "cause=one", 2)
@@ -90,6 +92,34 @@ func TestEnds(t *testing.T) {
 		}
 		if h := g["idlewheel_connection_lifetime_seconds"][""].GetHistogram(); h.GetSampleCount() != st.Lifetime.Count() || h.GetSampleSum() != float64(st.Lifetime.SumMicros)/1e6 {
 			t.Errorf("lifetimes are %v, and Stats has %v", h, st.Lifetime)
+		}
+	})
+}
+
+// TestOneName: a limit has the name that was set, whatever field of Policy an adapter makes of it.
+func TestOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		setting := func(phase string, r idle.Reason) string {
+			return map[string]string{"header phase": "HeaderTimeout", "body read": "BodyTimeout"}[phase+" "+r.String()]
+		}
+		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, &idle.Options{Setting: setting})
+		for i, p := range []idle.Policy{{Name: "header", PhaseTimeout: time.Second}, {Name: "body", ReadTimeout: time.Second}, {Name: "body", PhaseTimeout: time.Second}} {
+			for _, c := range track(t, tr, i+1) {
+				c.Enter(phase(t, tr, p))
+			}
+		}
+		time.Sleep(2 * time.Second)
+		g := gather(t, c)
+		for reason, want := range map[string]float64{"HeaderTimeout": 1, "BodyTimeout": 2, "PhaseTimeout": 3, "IdleTimeout": 0, "ReadTimeout": 0, "drain": 0} {
+			g.want(t, "connections_ended_total", "reason="+reason, want)
+		}
+		g.want(t, "phase_connections_ended_total", "phase=header,reason=HeaderTimeout", 1)
+		g.want(t, "phase_connections_ended_total", "phase=body,reason=BodyTimeout", 2)
+		g.want(t, "phase_connections_ended_total", "phase=body,reason=PhaseTimeout", 3)
+		for labels := range g["idlewheel_connections_ended_total"] {
+			if labels == "reason=phase" || labels == "reason=read" {
+				t.Errorf("a limit has another name: %s", labels)
+			}
 		}
 	})
 }
@@ -145,7 +175,9 @@ func TestCapacity(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
 	s := &source{tracker: tr, descs: describe("test"), phases: names{most: 100}, causes: names{most: 50}}
-	end := func(n uint64) map[idle.Reason]uint64 { return map[idle.Reason]uint64{idle.ReasonIdle: n} }
+	end := func(n uint64) map[idle.Reason]uint64 {
+		return map[idle.Reason]uint64{idle.ReasonIdle: n, idle.ReasonDrain: 0}
+	}
 	long := strings.Repeat("é", 100) // 200 bytes
 	st := idle.Stats{
 		ByPhase: map[string]map[idle.Reason]uint64{
@@ -158,8 +190,8 @@ func TestHostileNames(t *testing.T) {
 		s.putEnds(output{&s.descs, ch}, &st)
 	}))
 	for label, n := range map[string]float64{"(unnamed)": 1, "a\n\"b\"\\": 2, "bad\uFFFD": 7, strings.Repeat("é", 64): 11, "(others)": 7} {
-		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=idle,setting=IdleTimeout", n)
-		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=drain,setting=", 0)
+		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=IdleTimeout", n)
+		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=drain", 0)
 	}
 	g.want(t, "connections_shed_total", "cause=<script>", 1)
 	g.want(t, "connections_shed_total", "cause=\x00\uFFFD", 2)

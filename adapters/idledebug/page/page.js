@@ -1,5 +1,5 @@
 // What is on the page, brought up to date once a second while it is seen.
-import { byId, bytes, cells, clock, count, duration, fill, make, options, phaseName, plain, rate, write } from "./text.js";
+import { byId, bytes, cells, clock, count, counted, duration, fill, make, options, phaseName, plain, rate, upTo, write } from "./text.js";
 import { histogram, sparkline } from "./draw.js";
 import { choose, get } from "./server.js";
 import * as connections from "./connections.js";
@@ -35,10 +35,10 @@ function showTiles(state) {
   write(byId("ended"), last ? rate(last.all) : "-");
   write(byId("opened-note"), counts.refused ? `${count(counts.refused)} refused` : "");
   write(byId("ended-note"), `${count(sum(state.ended))} so far`);
-  write(byId("late"), lateness.count ? "≤ " + duration(lateness.p99) : "-");
-  write(byId("late-note"), lateness.count ? `median ≤ ${duration(lateness.p50)}` : "nothing has timed out");
-  write(byId("lifetime"), lifetime.count ? "≤ " + duration(lifetime.p50) : "-");
-  write(byId("lifetime-note"), lifetime.count ? `90 % ≤ ${duration(lifetime.p90)}` : "none has ended");
+  write(byId("late"), lateness.count ? upTo(lateness.p99) : "-");
+  write(byId("late-note"), lateness.count ? `median ${upTo(lateness.p50)}` : "nothing has timed out");
+  write(byId("lifetime"), lifetime.count ? upTo(lifetime.p50) : "-");
+  write(byId("lifetime-note"), lifetime.count ? `90 % ${upTo(lifetime.p90)}` : "none has ended");
   sparkline(byId("live-spark"), history.map(h => h.live), samples, false);
   sparkline(byId("opened-spark"), rates.map(r => r.opened), samples, true);
   sparkline(byId("ended-spark"), rates.map(r => r.all), samples, true);
@@ -47,12 +47,11 @@ function showTiles(state) {
 function showDrain(state) {
   const draining = state.draining;
   byId("drain").hidden = !draining;
-  if (draining) write(byId("drain"), `A drain is under way. ${count(draining.left)} connections are left.`);
+  if (draining) write(byId("drain"), `A drain is under way. ${counted(draining.left, "connection")} ${draining.left === 1 ? "is" : "are"} left.`);
 }
 
 const operations = new Set(["drain", "shed", "evict"]);
-const own = { closed: "closed by the owner" };
-const kind = reason => reason in own ? "own" : operations.has(reason) ? "operation" : "limit";
+const kind = reason => reason === "closed" ? "own" : operations.has(reason) ? "operation" : "limit";
 
 function showReasons(state) {
   const ended = state.ended;
@@ -66,7 +65,7 @@ function showReasons(state) {
     return tr;
   }, (tr, reason) => {
     tr.dataset.kind = kind(reason);
-    write(tr.children[0].lastChild, own[reason] || reason);
+    write(tr.children[0].lastChild, reason);
     sparkline(tr.children[1].firstChild, rates.map(r => r.by[reason] || 0), samples, true);
     write(tr.children[2], rates.length ? rate(rates.at(-1).by[reason] || 0) : "-");
     write(tr.children[3], count(ended[reason]));
@@ -78,7 +77,7 @@ function showCensus(state) {
   for (const within of ["1", "10", "60"]) write(byId("in-" + within), census ? count(census.ending[within]) : "-");
   histogram(byId("idle-histogram"), census ? census.idle : [], "Idle time");
   histogram(byId("age-histogram"), census ? census.ages : [], "Age");
-  const from = census ? `Counted ${count(census.live)} in ${duration(census.took)}, ${duration(census.age)} ago.` + (census.with_unsent ? ` ${bytes(census.unsent)} wait for ${count(census.with_unsent)} peers that read slowly.` : "") : "";
+  const from = census ? `Counted ${count(census.live)} in ${duration(census.took)}, ${duration(census.age)} ago.` + (census.with_unsent ? ` ${bytes(census.unsent)} wait for ${counted(census.with_unsent, "peer")} that ${census.with_unsent === 1 ? "reads" : "read"} slowly.` : "") : "";
   write(byId("census-note"), state.closed ? "The tracker is closed." : state.census_error ? `${from} No newer count: ${state.census_error}.` : from);
   byId("census-note").classList.toggle("error", state.census_error !== "");
 }
@@ -109,7 +108,7 @@ function showEnds(state) {
     tr.dataset.kind = kind(end.reason);
     const [time, reason, label, phase, age, idle, late] = tr.children;
     write(time, clock(end.time));
-    write(reason.lastChild, (end.setting || end.reason) + (end.cause ? `: ${plain(end.cause)}` : ""));
+    write(reason.lastChild, end.reason + (end.cause ? `: ${plain(end.cause)}` : ""));
     write(label, plain(end.label) || "(no label)");
     label.title = label.textContent;
     write(phase, phaseName(end.phase));

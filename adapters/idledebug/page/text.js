@@ -18,21 +18,26 @@ export function bytes(n) {
   return n + " B";
 }
 
+// counted writes a number of things.
+export const counted = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
+
 // duration writes seconds in one or two units.
 export function duration(s) {
   if (s < 0) return "-" + duration(-s);
   if (s === 0) return "0 s";
-  if (s < 0.001) return (s * 1e6).toPrecision(2).replace(/\.0$/, "") + " µs";
-  if (s < 0.01) return (s * 1e3).toFixed(1).replace(/\.0$/, "") + " ms";
-  if (s < 1) return Math.round(s * 1e3) + " ms";
-  if (s < 10) return s.toFixed(1) + " s";
+  for (const [unit, name, most] of [[1e-6, " µs", 1000], [1e-3, " ms", 1000], [1, " s", 60]]) {
+    const n = s / unit, rounded = n < 9.95 ? Math.round(n * 10) / 10 : Math.round(n);
+    if (rounded < most) return rounded + name;
+  }
   s = Math.round(s);
-  if (s < 60) return s + " s";
   const two = (big, unit, small, less) => big + unit + (small ? " " + small + less : "");
   if (s < 3600) return two(Math.floor(s / 60), " min", s % 60, " s");
   if (s < 86400) return two(Math.floor(s / 3600), " h", Math.floor(s % 3600 / 60), " min");
   return two(Math.floor(s / 86400), " d", Math.floor(s % 86400 / 3600), " h");
 }
+
+// upTo writes the bound of a quantile. A tick is a millisecond at least.
+export const upTo = s => s < 0.001 ? "< 1 ms" : "≤ " + duration(s);
 
 // bound writes the bound of a bucket briefly.
 export function bound(s) {
@@ -50,7 +55,7 @@ export function plain(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, c => "\\u{" + c.codePointAt(0).toString(16) + "}");
 }
 
-export const phaseName = name => name === "" ? "(no name)" : plain(name);
+export const phaseName = name => name === "" ? "(unnamed)" : plain(name);
 
 export const byId = id => document.getElementById(id);
 

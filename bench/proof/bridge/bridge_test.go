@@ -79,7 +79,7 @@ func testBridge(t *testing.T) {
 	}
 	for _, p := range sum.DataPoints {
 		reason, _ := p.Attributes.Value("reason")
-		want := map[string]uint64{"idle": st.TimedOut[idle.ReasonIdle], "shed": st.Shed}[reason.AsString()]
+		want := map[string]uint64{"IdleTimeout": st.TimedOut[idle.ReasonIdle], "shed": st.Shed}[reason.AsString()]
 		if tracker, _ := p.Attributes.Value("tracker"); p.Value != float64(want) || tracker.AsString() != "test" {
 			t.Errorf("%v: %v; want %d", p.Attributes.Encoded(attribute.DefaultEncoder()), p.Value, want)
 		}

@@ -122,6 +122,65 @@ func TestTwoTrackersInBrowser(t *testing.T) {
 	b.check()
 }
 
+// TestTextsInBrowser: numbers are written as people write them.
+func TestTextsInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	address, _, _ := serveLoad(t, 10)
+	b.watch(address)
+	b.evaluate("the module", `import("./text.js").then(m => { globalThis.texts = m }); true`)
+	b.await("it's there", `globalThis.texts !== undefined`)
+	for script, want := range map[string]string{
+		"duration(0.00014)": "140 µs", "duration(0.0000025)": "2.5 µs", "duration(0.00099951)": "1 ms", "duration(0.0025)": "2.5 ms", "duration(0.00997)": "10 ms",
+		"duration(0.99951)": "1 s", "duration(1)": "1 s", "duration(9.97)": "10 s", "duration(59.7)": "1 min", "duration(0)": "0 s",
+		"upTo(0)": "< 1 ms", "upTo(0.00000095)": "< 1 ms", "upTo(0.015625)": "≤ 16 ms",
+		`counted(1, "peer")`: "1 peer", `counted(0, "peer")`: "0 peers", `counted(1200, "connection")`: "1,200 connections",
+	} {
+		got, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String(texts."+script+")"))
+		if err != nil || got != want {
+			t.Errorf("%s is %q, want %q (%v)", script, got, want, err)
+		}
+	}
+}
+
+// TestNamesInBrowser: neither the name of a phase nor that of a limit is broken inside a word, however narrow
+// the page is. One connection, and one peer, is one.
+func TestNamesInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	tracker, err := idle.New(idle.Policy{Name: "request header", NoInterrupt: true, IdleTimeout: time.Hour, WriteTimeout: time.Hour, Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute, Passive: true}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracker.Close()
+	c := new(idle.Conn)
+	if err := tracker.Track(c, t, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}, Unsent: func(any) int { return 1000 }}); err != nil {
+		t.Fatal(err)
+	}
+	c.AwaitWrite()
+	if _, err := tracker.Drain(idle.Drain{Duration: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := idledebug.New(map[string]*idle.Tracker{"chat": tracker}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(page)
+	defer server.Close()
+	b.do("narrow", chromedp.EmulateViewport(320, 740, chromedp.EmulateMobile))
+	b.watch(server.URL + "/")
+	b.await("the phase", `text("#phases").includes("request header")`)
+	b.await("one connection", `text("#drain") === "A drain is under way. 1 connection is left."`)
+	b.await("one peer", `text("#census-note").includes("wait for 1 peer that reads slowly.")`)
+	b.await("words are whole", `[...document.querySelectorAll("#phases td.label, #phases .limit span")].every(e => {
+		const node = e.firstChild, range = document.createRange();
+		return [...node.textContent.matchAll(/\w+/g)].every(m => {
+			range.setStart(node, m.index);
+			range.setEnd(node, m.index + m[0].length);
+			return range.getClientRects().length === 1;
+		});
+	})`)
+	b.check()
+}
+
 // serveLoad serves the page of a tracker with mock connections, until stop is called or the test
 // ends. Four in ten are active, one in ten ends by its heartbeat, and the others fall silent.
 func serveLoad(t *testing.T, conns int) (address string, tracker *idle.Tracker, stop func()) {
