@@ -2,7 +2,9 @@ package idle
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"math/rand/v2"
 	"sync"
@@ -50,14 +52,17 @@ func (d *Drain) validate() error {
 // A Draining is a [Tracker.Drain] that is under way. Any goroutine may use it.
 type Draining struct {
 	tracker  *Tracker
+	begun    time.Time
 	grace    int64        // between OnDrain and the end, in ticks
 	from     int64        // the tick before the first turn
 	duration int64        // in ticks
 	force    int64        // the tick at which all are ended, or 0
 	shards   int64        // how many there were at the beginning
 	counted  atomic.Int64 // how many of them have begun to count their connections
+	over     sync.Once
 	done     chan struct{}
-	once     sync.Once
+
+	gone, ended, forced atomic.Int64 // connections that have left by themselves, and that the drain has ended, before ForceAfter and then
 }
 
 // Drain ends all connections. Each has its turn. In each shard, the connections that were idle longest
@@ -79,6 +84,10 @@ type Draining struct {
 // The drain is done when no connection is live. A second Drain takes the place of one that is under
 // way. A connection that has been asked to finish is then asked again.
 //
+// When the drain is over, Options.Logger gets a line at slog.LevelInfo: how many connections have gone by
+// themselves, closed or timed out; how many the drain has ended, and how many more when ForceAfter had passed
+// (forced); how many are left; and how long it took. Done is closed when the line has been written.
+//
 // Drain fails with [ErrClosed] if the tracker is closed. It also fails if a value in d is invalid; the
 // error names it. It may be called from any goroutine, callbacks included.
 func (t *Tracker) Drain(d Drain) (*Draining, error) {
@@ -89,20 +98,35 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 	k := t.clock
 	in := func(d time.Duration) int64 { return min(k.Ticks(d), clock.MaxTicks) }
 	next := &Draining{
-		tracker: t, grace: in(d.CloseDelay),
+		tracker: t, begun: time.Now(), grace: in(d.CloseDelay),
 		from: k.Now(), duration: in(d.Duration), done: make(chan struct{}),
 	}
 	if d.ForceAfter > 0 {
 		next.force = next.from + in(d.ForceAfter) + 1
 	}
+	was, err := t.beginDrain(next)
+	if err != nil {
+		return nil, err
+	}
+	for _, over := range []*Draining{was, next} {
+		if over != nil && over != t.draining.Load() {
+			<-over.done // as soon as that's logged
+		}
+	}
+	return next, nil
+}
+
+// beginDrain lets next take the place of the drain that is under way, which it returns.
+func (t *Tracker) beginDrain(next *Draining) (was *Draining, err error) {
+	left := t.live()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, ErrClosed
 	}
 	next.shards = int64(len(t.own) + len(t.loops))
-	if was := t.draining.Swap(next); was != nil {
-		was.finish()
+	if was = t.draining.Swap(next); was != nil {
+		was.finish(left)
 	}
 	t.awaitEnds()
 	v := &visit{do: func(s *Shard, some []*Conn) { s.takeTurns(next, some) }}
@@ -113,7 +137,7 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 	}
 	t.begin(v)
 	t.checkEmpty()
-	return next, nil
+	return was, nil
 }
 
 // Draining returns the drain that is under way, or nil.
@@ -135,16 +159,38 @@ func (d *Draining) Done() <-chan struct{} { return d.done }
 // has no effect. The drain ends no connection once Cancel has returned, except for one that an
 // event loop is ending at that moment. Callbacks of those that it has ended may still follow.
 func (d *Draining) Cancel() {
-	d.finish()
+	d.finish(d.tracker.live())
+	<-d.done
 	d.tracker.awaitEnds()
 }
 
-// finish ends d. It takes no lock.
-func (d *Draining) finish() {
-	d.once.Do(func() {
-		d.tracker.draining.CompareAndSwap(d, nil)
-		close(d.done)
+// finish ends d, with so many connections left. Its caller may hold locks, so the line is logged on a goroutine
+// of its own. Close of the tracker waits for it.
+func (d *Draining) finish(left int) {
+	d.over.Do(func() {
+		t, took := d.tracker, time.Since(d.begun)/time.Millisecond*time.Millisecond
+		t.draining.CompareAndSwap(d, nil)
+		t.calls.Running.Begin()
+		go func() {
+			defer t.calls.Running.End()
+			defer close(d.done)
+			t.opts.Logger.LogAttrs(context.Background(), slog.LevelInfo, "idle: a drain is over",
+				slog.Int64("gone", d.gone.Load()), slog.Int64("ended", d.ended.Load()), slog.Int64("forced", d.forced.Load()),
+				slog.Int("left", left), slog.Duration("took", took))
+		}()
 	})
+}
+
+// count counts a connection that has ended while d is under way.
+func (d *Draining) count(p *endRecord) {
+	switch {
+	case p.err == nil || p.err.Reason != ReasonDrain:
+		d.gone.Add(1)
+	case p.forced:
+		d.forced.Add(1)
+	default:
+		d.ended.Add(1)
+	}
 }
 
 // turns are the turns of a shard's connections in a drain. They are given in two visits. The first one

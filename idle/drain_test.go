@@ -2,9 +2,11 @@ package idle
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -673,4 +675,60 @@ func BenchmarkDrain(b *testing.B) {
 	b.ReportMetric(float64(longest.Microseconds()), "longest-pass-µs")
 	b.ReportMetric(float64(busy.Milliseconds())/float64(b.N), "busy-ms/op")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/conn")
+}
+
+// TestDrainIsLogged: when a drain is over, one line says how. It's written before Done is closed.
+func TestDrainIsLogged(t *testing.T) {
+	var log strings.Builder
+	opts := &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	lines := func(r *rig, want ...string) {
+		r.Helper()
+		text := log.String()
+		log.Reset()
+		if strings.Count(text, "\n") != len(want) {
+			r.Errorf("the log has\n%s", text)
+		}
+		for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+			if i < len(want) && !strings.HasSuffix(line, `level=INFO msg="idle: a drain is over" `+want[i]) {
+				r.Errorf("%q doesn't end with %q", line, want[i])
+			}
+		}
+	}
+	onBoth(t, Policy{IdleTimeout: time.Hour}, opts, func(r *rig) {
+		log.Reset()
+		all := r.guests(7)
+		busy, err := r.Phase(Policy{NoInterrupt: true})
+		if err != nil {
+			r.Fatal(err)
+		}
+		passing, err := r.Phase(Policy{PhaseTimeout: 100 * time.Millisecond})
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.do(func() {
+			all[0].conn.Stop() // before the drain
+			all[1].conn.Enter(busy)
+			all[2].conn.Enter(busy)
+			all[3].conn.Enter(passing)
+		})
+		all[4].onDrain = func() { all[4].conn.Stop() }
+		o := r.mustDrain(Drain{Duration: time.Second, CloseDelay: 2 * time.Second, ForceAfter: 5 * time.Second})
+		<-o.Done()
+		lines(r, "gone=2 ended=2 forced=2 left=0 took="+(time.Since(o.begun)/time.Millisecond*time.Millisecond).String())
+
+		r.guests(3)
+		first := r.mustDrain(Drain{Duration: time.Hour})
+		second := r.mustDrain(Drain{Duration: time.Hour})
+		<-first.Done()
+		lines(r, "gone=0 ended=0 forced=0 left=3 took=0s")
+		second.Cancel()
+		lines(r, "gone=0 ended=0 forced=0 left=3 took=0s")
+		second.Cancel()
+		lines(r)
+		if third := r.mustDrain(Drain{Duration: time.Hour}); r.shard == nil {
+			r.Close()
+			<-third.Done()
+			lines(r, "gone=0 ended=0 forced=0 left=3 took=0s")
+		}
+	})
 }

@@ -258,7 +258,7 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 // outcome. end reports whether it is this one.
 func (s *Shard) end(c *Conn, inForce func(*limits) bool, need uint32, err *TimeoutError, late time.Duration) bool {
 	s.lock()
-	p := endRecord{limits: c.limits(), err: err, late: late}
+	p := endRecord{limits: c.limits(), err: err, late: late, forced: need&ending == 0}
 	ended := inForce(p.limits)
 	if ended {
 		p.state, ended = c.state.finish(need)

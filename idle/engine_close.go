@@ -72,12 +72,14 @@ func (t *Tracker) markClosed() bool {
 		return false
 	}
 	t.closed = true
-	if d := t.draining.Load(); d != nil {
-		d.finish()
-	}
+	left := 0
 	for _, s := range slices.Concat(t.own, t.loops) {
+		left += len(s.conns.all)
 		s.closed.Store(true)
 		s.visits.close()
+	}
+	if d := t.draining.Load(); d != nil {
+		d.finish(left)
 	}
 	return true
 }
@@ -185,7 +187,7 @@ func (t *Tracker) checkEmpty() {
 		}
 	}
 	if d := t.draining.Load(); d != nil {
-		d.finish()
+		d.finish(0)
 	}
 	if t.retiring.Load() && t.markClosed() {
 		go t.finish(context.Background())

@@ -239,6 +239,9 @@ func (s *Shard) leave(c *Conn, p *endRecord) {
 		s.evicting--
 	}
 	s.stats.count(p, s.clock)
+	if d := s.tracker.draining.Load(); d != nil {
+		d.count(p)
+	}
 	if err := p.err; err != nil {
 		p.limits.ended[err.Reason].Add(1)
 		if err.Cause != "" {

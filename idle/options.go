@@ -45,7 +45,7 @@ type Options struct {
 	// error.
 	PhasesOnly bool
 
-	// Logger logs panics of callbacks. The default is slog.Default().
+	// Logger logs panics of callbacks, and a line when a [Tracker.Drain] is over. The default is slog.Default().
 	Logger *slog.Logger
 
 	// Label returns the name of a connection in [End], [Info] and the log. It is called when

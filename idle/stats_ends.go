@@ -159,6 +159,7 @@ type endRecord struct {
 	state  uint32        // before it
 	err    *TimeoutError // nil if the owner has closed it, or it was handed back
 	late   time.Duration // how long after it was due
+	forced bool          // it was ended although it may have been in use
 
 	age, idle time.Duration // how old the connection was, and how long idle, in whole ticks, rounded down
 	last      bool          // its shard has no other one
