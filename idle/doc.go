@@ -8,6 +8,10 @@
 //	policy := idle.Policy{IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second}
 //	ln, err = idlenet.Wrap(ln, policy, nil)
 //
+// Users set a [Policy], or one for each [Phase], and [Options]. They control a [Tracker], with
+// [Capacity] and [Drain], and look at [TimeoutError], [Info], [End] and [Stats]. [Conn], [Hooks],
+// [SocketState] and [Shard] are for authors of adapters, for whom there is a section at the end.
+//
 // # Limits
 //
 // Every field of a Policy is off when zero. All limits that are set count at the same
@@ -135,19 +139,22 @@
 //
 // # For authors of adapters
 //
-// The rest is for authors of adapters: [Hooks], [Shard], [SocketState], and the methods
-// of [Conn] by which an adapter reports what happens.
+// Users of an adapter don't need the rest:
 //
-// An adapter embeds a [Conn] in its connections and tracks it with [Tracker.Track]. It
-// reports bytes with [Conn.Received] and [Conn.Sent], or with [Conn.Touch] if they need not be
-// counted. It reports when a read or a write begins to wait and when it stops waiting
-// ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). It calls
-// [Conn.Deliver] before the application gets what was read, and [Conn.Stop] when the
-// connection is closed.
+//	Conn         a connection's state, with the methods by which an adapter reports what happens
+//	Hooks        what the tracker calls, one value for all connections
+//	SocketState  what an adapter knows beyond its reports, usually from the kernel
+//	Shard        the connections of an event loop, which need no lock; Tracker.NewShard makes it
+//	Options      its fields Setting and PhasesOnly
+//	Tracker      its methods Track, Expect, NewShard and Setting
 //
-// The tracker calls the adapter through [Hooks], one value for all connections. A [SocketState]
-// says what an adapter knows about a connection beyond its reports, usually from the kernel. An
-// event loop has a [Shard] of its own, which needs no lock: [Tracker.NewShard].
+// An adapter embeds a [Conn] in its connections and tracks it with [Tracker.Track]. It reports
+//
+//   - bytes: [Conn.Received] and [Conn.Sent], or [Conn.Touch] and [Conn.TouchOut] if they need not be counted;
+//   - waits: [Conn.AwaitRead] and [Conn.PauseRead], [Conn.AwaitWrite] and [Conn.PauseWrite];
+//   - input that the application is about to get: [Conn.Deliver];
+//   - use and beats, which its users report to it: [Conn.Use], [Conn.Beat];
+//   - the end: [Conn.Stop].
 //
 // A report of an activity costs about a nanosecond. It stores the coarse time in the
 // connection, if that has changed, and moves no timer. When the connection's place in the
@@ -159,27 +166,26 @@ package idle
 // The files of this package are in rooms, which their names begin with. rooms_test.go says which
 // room may use which.
 //
-//	policy, hooks, errors   what users set, and the texts of errors
-//	options          Options, and New
-//	phase            a policy in force, and SetPolicy
-//	tracker          Track, Stats, and the list of shards
+//	policy           what users set, and Phase, which is a policy in force
+//	tracker          Options, New, and the list of shards
+//	errors           reasons and TimeoutError
+//	hooks            what only authors of adapters need, besides Conn and Shard
 //
 //	limits           the table of limits, and when each passes, from plain values
 //	conn             a connection's methods, and what its words and flags mean
 //
-//	engine_shard     connections come and go
+//	engine_shard     connections come and go, and Close
 //	engine_driver    the goroutine that runs passes, lets the clock sleep, and notices stalls
 //	engine_pass      a pass over the wheel, within its budget
 //	engine_check     one connection that is due: Probe, pings, OnTimeout, and its end
 //	engine_place     where it goes in the wheel
 //	engine_visit     visits to all connections, and Visit
 //	engine_mailbox   what others ask a shard to do, such as to end a connection
-//	engine_close     Close
 //
 //	control_capacity SetCapacity, and who is evicted
 //	control_drain    Drain, and the turns of connections
 //
-//	stats            counts; stats_histogram, stats_ends
+//	stats            counts, histograms, and records of ends
 //
 // What needs to know no connection is in packages of its own: the timing wheel in wheel, and in
 // internal

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -34,6 +35,9 @@ const (
 )
 
 var others = [...]string{"drain", "shed", "evict"}
+
+// ErrClosed is returned when a tracker is used that is closed.
+var ErrClosed = errors.New("idle: the tracker is closed; make a new one with New")
 
 // TimeoutError says why a connection was ended: which limit passed, or what else ended it.
 // It's a net.Error and matches os.ErrDeadlineExceeded, so servers treat it like the error after a

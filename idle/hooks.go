@@ -1,6 +1,8 @@
 package idle
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -118,3 +120,72 @@ type SocketState struct {
 	// UnreportedIn is the same for received bytes and [Conn.Received]. They count for MinReadRate only.
 	UnreportedIn int
 }
+
+// Expect says that connections with h will be tracked. It fails if the tracker's policy needs a
+// function that h does not have. Later SetPolicy fails for such a policy. Track does the same, so only
+// an adapter that tracks nothing for now needs Expect: without it, a policy could be replaced by one
+// with which every Track fails.
+func (t *Tracker) Expect(h *Hooks) error {
+	t.mustBeMade()
+	if h.Ping == nil && !t.pingless.Load() {
+		t.noPing()
+	}
+	return h.fit(t.phase.limits())
+}
+
+// Track starts tracking c on one of the tracker's own shards; see [Shard.Track].
+func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
+	t.mustBeMade()
+	return t.own[t.turn.Add(1)%uint32(len(t.own))].Track(c, owner, h)
+}
+
+// NewShard makes a shard for an event loop. Reporting an activity takes no lock. Call its methods, and those of its
+// connections, on the loop. Its [Hooks] are called there too.
+//
+// When something is due, execute is called on a goroutine of its own. It must make the loop call pass
+// once, soon, and must not call pass itself. It may block while the loop does, and may be running
+// until Close of the tracker has returned. At most one pass is pending at a time. If execute fails, it
+// is called again at the next tick. A pass takes no longer than Options.Budget; callbacks that take
+// longer are the exception. Options.Shards doesn't include shards of loops.
+//
+// NewShard fails with [ErrClosed] if the tracker is closed, and panics if execute
+// is nil.
+func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
+	t.mustBeMade()
+	if execute == nil {
+		panic("idle: NewShard(nil); pass a function that makes the loop call a pass")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, ErrClosed
+	}
+	s := t.newShard(execute)
+	if d := t.draining.Load(); d != nil {
+		s.turns = &turns{of: d, given: true}
+	}
+	t.loops = append(t.loops, s)
+	return s, nil
+}
+
+// Setting returns the name of the setting by which connections of a phase are ended for r: what
+// [Options].Setting returns, or the field of [Policy]. It returns "" for a reason that is no limit.
+func (t *Tracker) Setting(phase string, r Reason) string {
+	t.mustBeMade()
+	if r == 0 || r >= numLimits {
+		return ""
+	}
+	name := ""
+	if t.opts.Setting != nil {
+		t.calls.Guard("Setting", func() { name = t.opts.Setting(phase, r) })
+	}
+	return cmp.Or(name, table[r].setting)
+}
+
+// ErrShardClosed is returned when a [Shard] is used that is closed.
+var ErrShardClosed = errors.New("idle: the shard is closed, as its event loop has ended; make a new one with NewShard")
+
+// ErrTracked is returned by Track of a [Conn] that is tracked already, or was.
+var ErrTracked = errors.New("idle: the Conn is tracked already, or was; use a new one for each connection, and each time that it is tracked")
+
+var errInPass = errors.New("idle: Shard.Close was called in a callback of the shard; call it on the loop afterwards")

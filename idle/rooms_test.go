@@ -13,7 +13,7 @@ import (
 )
 
 // The files of this package are in rooms, which their names begin with: conn, engine, control
-// and stats. All other files are what users see first. These uses of one room by another are
+// and stats. All other files are what users and adapters see first. These uses of one room by another are
 // not allowed.
 var closed = map[string]struct {
 	to     string
@@ -65,7 +65,7 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// roomOf returns the room that a file is in, or "" if users see it first.
+// roomOf returns the room that a file is in, or "" if it has none.
 func roomOf(file string) string {
 	for _, r := range []string{"conn", "engine", "control", "stats"} {
 		if file == r || strings.HasPrefix(file, r+"_") {
