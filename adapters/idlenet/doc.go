@@ -48,7 +48,10 @@
 //	...
 //	ln = tls.NewListener(ln, config)
 //
-// RemoteAddr of its connections waits for the PROXY header. Accept doesn't.
+// RemoteAddr of its connections waits for the PROXY header. Accept doesn't. IdleTimeout and PhaseTimeout, in HTTP
+// HandshakeTimeout, include that wait. After its ReadHeaderTimeout go-proxyproto goes on without a header, with the
+// balancer's address, unless its policy is REQUIRE. Accept headers only from the balancer's addresses, or clients
+// choose their own. A gate of adapters/admit goes on top of the library, and counts a client at its first Read.
 //
 // To ask the kernel whether bytes have moved (see What counts), idlenet needs the socket inside. It
 // calls the method NetConn or, as with pires/go-proxyproto, Raw. If a library has neither, put a
