@@ -404,7 +404,13 @@ func (c *Conn) Enter(p *Phase) {
 	stamp := c.begin(p.limits())
 	c.phase.Store(p)
 	l := p.limits() // after the phase is stored: if they are replaced meanwhile, the visit has been here before
-	s.hasten(c, stamp.Bits()+l.after(c.isExact()))
+	s.hasten(c, stamp.Bits()+l.soonest)
+	if c.in.waits() { // after it too: a wait that begins meanwhile sees the phase
+		c.hastenFlow(&c.in, &l.in, stamp)
+	}
+	if c.out.waits() {
+		c.hastenFlow(&c.out, &l.out, stamp)
+	}
 	if l.maxAge > 0 { // counts from long before
 		m := clock.Moment{Now: s.clock.Recent()}
 		snap := c.snapshot(m)

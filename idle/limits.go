@@ -70,9 +70,8 @@ type limits struct {
 	in, out         direction
 	used, heartbeat int64 // the tick from which explicit use, and the heartbeat, count at the earliest
 
-	soonest  uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
-	measured uint32 // the same if waits are measured exactly
-	first    uint32 // the same for a new connection, with MaxAge
+	soonest uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge and waits aside
+	first   uint32 // the same for a new connection, with MaxAge and waits
 }
 
 // A direction is the part of limits that concerns one flow.
@@ -131,15 +130,13 @@ func limitsOf(p Policy, k *clock.Clock, was *limits) *limits {
 			first = max(1, l.interval-max(0, l.pingJitter-1))
 		}
 	}
-	l.soonest = min(soonest(l.idle, l.phase, first), l.in.soonest, l.out.soonest)
-	l.measured = l.soonest
+	l.soonest = soonest(l.idle, l.phase, first)
+	l.first = min(l.soonest, soonest(l.maxAge), l.in.soonest, l.out.soonest)
 	for _, r := range []Rate{p.MinReadRate, p.MinWriteRate} {
 		if r.Grace > 0 { // counts from an instant, and not from the end of its tick
-			l.soonest = min(l.soonest, uint32(in(r.Grace/measuredAfter)))
-			l.measured = min(l.measured, uint32(in(r.Grace)))
+			l.first = min(l.first, uint32(in(r.Grace/measuredAfter)))
 		}
 	}
-	l.first = min(l.soonest, soonest(l.maxAge))
 	if was == nil {
 		return l
 	}
@@ -167,14 +164,6 @@ func (d *direction) continues(was *direction, now time.Duration) {
 	if d.from = was.from; was.rate == 0 {
 		d.from = int64(now)
 	}
-}
-
-// after returns soonest, or what counts in its place if waits are measured exactly.
-func (l *limits) after(exact bool) uint32 {
-	if exact {
-		return l.measured
-	}
-	return l.soonest
 }
 
 // soonest returns after how many ticks the first of some limits passes. Those that are 0 are off.

@@ -89,10 +89,33 @@ func entering(flaw string, phase int8) *thread {
 			p, _ := m.in(phase)
 			r.limits = modelPhases[p]
 		}
-		r.at, r.limits = r.limits.soonest(r.now, m.state.exact), modelLimits{}
+		r.at = r.limits.soonest(r.now)
+		return ""
+	})
+	t.pull("pull", flaw)
+	t.step("is waiting", func(m *memory, r *registers) string {
+		if !m.wait.on {
+			return "entered"
+		}
+		r.at = r.limits.soonestOfWait(r.now)
+		return ""
+	}).does("<in.at")
+	t.pull("pull a wait", flaw)
+	t.step("counts", func(m *memory, r *registers) string {
+		if r.limits.rate == 0 {
+			return "entered"
+		}
+		return ""
+	})
+	t.step("paid", func(m *memory, r *registers) string { r.at = m.paid; return "" }).does("<in.paid")
+	t.step("is exact", func(m *memory, r *registers) string {
+		if r.at += 1 + r.limits.slow; m.state.exact {
+			r.at += r.limits.rate - r.limits.slow
+		}
 		return ""
 	}).does("<state")
-	t.pull("pull", flaw)
+	t.pull("pull by what is paid", flaw)
+	t.step("entered", func(m *memory, r *registers) string { r.at, r.limits = 0, modelLimits{}; return "" })
 	return t
 }
 

@@ -53,7 +53,7 @@ Conn.Deliver      = <state [ change(deliver) ]
 restart = [ >$1.paid ] raise($1.at)
 begin   = raise(began) raise(used) restart(in) restart(out) [ raise(beat) raise(pinged) change(begin) ]
 
-Conn.Enter   = begin >phase <state hasten [ snapshot hasten ]
+Conn.Enter   = begin >phase hasten <in.at [ hasten [ <in.paid <state hasten ] ] <out.at [ hasten [ <out.paid <state hasten ] ] [ snapshot hasten ]
 idle.renewed = forward
 
 # The beginning and the end.

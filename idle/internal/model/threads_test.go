@@ -173,7 +173,7 @@ func (t *thread) await(name, flaw string) {
 				p, _ := m.in(m.phase)
 				r.limits = modelPhases[p]
 			}
-			r.at = r.limits.soonest(r.now, false)
+			r.at = r.limits.soonestOfWait(r.now)
 			if had > 0 || r.limits.rate == 0 || flaw == "a policy that comes before the wait has it pay for nothing" {
 				return name + " is let off"
 			}

@@ -64,18 +64,23 @@ var modelPhases = []modelLimits{
 	rarePingPhase:  {ping: 4, pong: 1},
 }
 
-// soonest is the earliest deadline of a limit that counts from the given tick.
-func (p modelLimits) soonest(from int8, exact bool) int8 {
-	at, slow := far, p.slow
-	if exact {
-		slow = p.rate
-	}
-	for _, limit := range []int8{p.idle, p.read, slow, p.beats, p.whole, p.ping} {
+// soonest is the earliest deadline of a limit that counts from the given tick, waits aside.
+func (p modelLimits) soonest(from int8) int8 {
+	at := far
+	for _, limit := range []int8{p.idle, p.beats, p.whole, p.ping} {
 		if limit > 0 {
 			at = min(at, from+1+limit)
 		}
 	}
 	return at
+}
+
+// soonestOfWait is the same for a wait that begins then, the rate aside.
+func (p modelLimits) soonestOfWait(from int8) int8 {
+	if p.read > 0 {
+		return from + 1 + p.read
+	}
+	return far
 }
 
 // countsFrom reports whether a limit depends on the word of that name.

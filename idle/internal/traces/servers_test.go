@@ -184,9 +184,9 @@ const limit = 200 * time.Millisecond
 // pages are the limits of the servers of HTTP.
 var pages = httplimits.Timeouts{
 	HeaderTimeout: limit, BodyTimeout: limit, WriteTimeout: limit, KeepAliveTimeout: limit, HandlerTimeout: 5 * limit,
-	StreamTimeout: limit, StreamTotal: 5 * limit,
-	BodyRate: idle.Rate{BytesPerSecond: 1000, Grace: limit},
-	Hijacked: idle.Policy{IdleTimeout: limit},
+	StreamTimeout: limit,
+	BodyRate:      idle.Rate{BytesPerSecond: 1000, Grace: limit},
+	Hijacked:      idle.Policy{IdleTimeout: limit},
 }
 
 // login and lines are the policies of serveLines and serveGnet, before and after the first line.
@@ -344,7 +344,7 @@ func serveFastHTTP(t *testing.T, secure bool) *server {
 		Handler: func(ctx *fasthttp.RequestCtx) { ctx.Request.Body(); ctx.WriteString(page) },
 	}
 	limits := pages
-	limits.StreamTimeout, limits.StreamTotal = 0, 0 // there is no HTTP/2
+	limits.StreamTimeout = 0 // there is no HTTP/2
 	s := &server{}
 	ln := listen(t)
 	if secure {
