@@ -13,15 +13,14 @@
 //	                in net/http with TLS, and in HTTP/2, to the end
 //	                of its header
 //	request header  from there to the end of the header               HeaderTimeout
-//	request         from there to the end of the response             BodyTimeout, BodyRate, HandlerTimeout
+//	request         from there to the end of the response             BodyTimeout, BodyRate, HandlerTimeout,
+//	                                                                  WriteTimeout, WriteRate
 //	keep-alive      from there to the first byte of the next request  KeepAliveTimeout
-//	streams         while streams of HTTP/2 are open                  StreamTimeout
-//	request stream  a request of HTTP/2                               BodyTimeout, BodyRate, StreamTotal
+//	streams         while streams of HTTP/2 are open                  StreamTimeout, WriteTimeout, WriteRate
+//	request stream  a request of HTTP/2                               as for request
 //	hijacked        after a hijack                                    the fields of its idle.Policy
 //
-// WriteTimeout and WriteRate apply in all phases but the last. In HTTP/1, a timeout of
-// writing is always one of the phase "request", even if the connection waits for
-// something else at the same time.
+// What arrives after a response begins a header, even if it's only a blank line.
 //
 // MaxAge applies in all phases but the last. Hijacked has a MaxAge of its own.
 //
@@ -56,11 +55,12 @@
 //
 // # Answers
 //
-// A header or a body of HTTP/1 that takes too long is answered with 408, and a handler
-// that takes too long with 503, unless the response has begun. With net/http it has begun
-// when the handler writes its header or body; that answer is sent even if the rest of the
-// request's body never comes. Then the connection is closed. The answers have no body. OnTimeout is called first, on its own goroutine. It may
-// block, but shouldn't write to the connection, because the adapter sends the answer.
+// A header or a body that takes too long is answered with 408, and a handler
+// that takes too long with 503, unless the handler has answered (net/http: has written a header or a part of the body). Its
+// own answer is sent even if the rest of the request's body never comes. A handler of net/http whose read has failed may answer
+// too: the 408 is sent when it returns and has not. The
+// answers have no body. In HTTP/1 the connection is closed then, and the server has a second to answer. OnTimeout is called first, on its own goroutine. It may
+// block, but shouldn't write to the connection.
 //
 // The ForceAfter of a drain, and End of [idle.Conn] and [idle.Info], cut a request without an
 // answer, because the handler may go on with it.
@@ -70,8 +70,7 @@
 // no byte of an answer, and in HTTP/2 a GOAWAY that does not include it, so the client may
 // send it again.
 //
-// In HTTP/2, a body that is late is answered with 408 when the handler returns, if it has written nothing, not even
-// a header. After any other limit the stream is reset. The connection and its other requests go on.
+// In HTTP/2, a limit of writing resets the stream, and so does HandlerTimeout if the response has begun. The connection and its other requests go on.
 //
 // A handler that reads a body gets an error in which errors.As finds the [idle.TimeoutError].
 //
@@ -91,12 +90,10 @@
 // takes less than a second for a million connections. A rate that SetTimeouts
 // turns on counts from the call.
 //
-// Four things are decided when they begin:
+// Some things are decided when they begin:
 //
-//   - HandlerTimeout applies to requests whose header is read from now on. It also changes for
-//     requests that are being handled, if it was on when they began.
-//   - If StreamTotal was off, it counts for an open stream from when its handler first waited for
-//     its client.
+//   - If HandlerTimeout was off when a request began, there's no 503 before its handler returns. For an open
+//     stream of HTTP/2 it counts from when its handler first waited for its client.
 //   - A policy that Watch has applied doesn't change with Hijacked.
 //   - Limits that SetLimits has given to a request stay. Fields that it left zero change.
 //

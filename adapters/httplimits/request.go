@@ -24,5 +24,4 @@ type RequestLimits struct {
 	HandlerTimeout time.Duration
 	WriteTimeout   time.Duration
 	WriteRate      idle.Rate
-	StreamTotal    time.Duration // HTTP/2; an error in HTTP/1
 }

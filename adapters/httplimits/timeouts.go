@@ -53,8 +53,10 @@ type Timeouts struct {
 	// BodyTimeout limits how long the server waits for the next bytes of a body.
 	// Time in which the handler doesn't read doesn't count. The default is 30 s.
 	//
-	// HTTP/1: if the handler sets a read deadline, this limit and BodyRate are off
+	// If the handler sets a read deadline, this limit and BodyRate are off
 	// for the rest of the request. In net/http, a zero deadline counts as one.
+	//
+	// HTTP/1: after EnableFullDuplex it applies until the handler has begun its response.
 	//
 	// HTTP/2: it applies until something of the response has been sent. Then both sides may be silent for
 	// any time, as in gRPC streams. So if a handler expects the client to pause, it must
@@ -69,26 +71,23 @@ type Timeouts struct {
 	//
 	// So for a body of n bytes, the server waits at most n/BytesPerSecond seconds
 	// plus the Grace and an eighth of it. There is no other limit on a whole body, except that
-	// HandlerTimeout and StreamTotal include it.
+	// HandlerTimeout includes it.
 	//
-	// With TLS, the content of records counts, including the padding that TLS 1.3 allows, but not
-	// their headers and authentication tags. In HTTP/2, all bytes that arrive on the connection while a
-	// handler waits for a body count for that one.
+	// All bytes that arrive on the connection while a handler waits for a body count for that one, also
+	// the framing of TLS, chunks and HTTP/2.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the
-	// end of its response. Traffic doesn't extend it. It applies to HTTP/1 only. It is
+	// end of its response. Traffic doesn't extend it. It is
 	// off by default, because a slow handler isn't the client's fault. When it passes
-	// and no response has begun (net/http: the handler hasn't written any), the request
-	// is answered with 503.
+	// and the handler has answered nothing, the request is answered with 503. Otherwise the
+	// connection ends, in HTTP/2 the stream is reset.
 	//
-	// net/http: if the request has no body, or the body has been read to its end,
-	// the request's context is cancelled. Otherwise net/http doesn't notice until the
-	// handler's next read of the body or its next write, which fails.
+	// Each handler then runs on a goroutine of its own, as with [net/http.TimeoutHandler] and fasthttp's. It may
+	// go on after the 503, but what it writes fails (fasthttp: is ignored). With net/http, its context is cancelled.
 	//
-	// fasthttp: the 503 is sent at once, but not to a pipelined request (see package
-	// idlefasthttp). The handler goes on, and the connection is closed when it returns. For a
-	// request without a body, the time counts from the start of the handler.
+	// A HandlerTimeout of [RequestLimits] alone comes too late for that goroutine. In HTTP/1 its 503 is sent only if the
+	// handler returns within a second, and in HTTP/2 the stream is reset.
 	HandlerTimeout time.Duration
 
 	// WriteTimeout limits the time without progress while a response waits to be
@@ -124,14 +123,6 @@ type Timeouts struct {
 	// fasthttp: it must be zero or Off, because fasthttp does not speak HTTP/2.
 	StreamTimeout time.Duration
 
-	// StreamTotal limits how long a request of HTTP/2 may take, from the end of its
-	// header until its handler returns. It is off by default. When it passes, the stream is reset and
-	// the handler's context is cancelled. If SetTimeouts turns it on, it counts for an
-	// open stream from when its handler first waited for the client.
-	//
-	// fasthttp: it must be zero or Off.
-	StreamTotal time.Duration
-
 	// MaxAge limits the age of a connection, from its accept. It is off by default. When it has passed,
 	// the next response asks the client to close the connection, in HTTP/2 by a GOAWAY. It's for balancers that see new servers
 	// only when they connect again, and for certificates and routes that change. A response that has begun can't ask any more.
@@ -161,7 +152,7 @@ type Timeouts struct {
 
 	// OnEnd, if not nil, is called once when a connection has timed out, or was ended
 	// in another way, such as by a Drain or an eviction. It runs on a goroutine of its
-	// own, after the request was answered with 408 or 503, if that was possible. The
+	// own, after the request was answered, for which the server has a second. The
 	// connection is closed when OnEnd has returned, or a second
 	// after it began, so it should be quick. It should not write.
 	OnEnd func(c net.Conn, err *idle.TimeoutError)
@@ -173,8 +164,8 @@ type Timeouts struct {
 
 // Stats holds the counts of a listener's connections, hijacked ones included. Limits counts by the
 // fields of Timeouts, whose names errors, end records and metrics use too. TimedOut and
-// ByPhase count by the reasons of package idle: KeepAliveTimeout of HTTP/1 is
-// idle.ReasonRead.
+// ByPhase count by the reasons of package idle: KeepAliveTimeout is
+// idle.ReasonPhase.
 type Stats struct {
 	idle.Stats
 

@@ -46,7 +46,7 @@ func TestFullServer(t *testing.T) {
 			r, err := http.ReadResponse(bufio.NewReader(nc), nil)
 			return err == nil && r.StatusCode == http.StatusOK
 		})
-		s.WantOnly(1, "keep-alive", idle.ReasonRead)
+		s.WantOnly(1, "keep-alive", idle.ReasonPhase)
 	})
 }
 

@@ -38,25 +38,13 @@
 //
 // # What clients see
 //
-// A request whose header or body takes too long is answered with 408, unless its
-// response has begun, and the connection is closed. A connection that waits for its next
-// request for too long is closed silently. The server's own log stays quiet, except for
+// A request whose header or body takes too long is answered with 408, after the responses to the requests
+// before it, and the connection is closed. An ErrorHandler of the server makes that answer itself. A connection that waits
+// for its next request for too long is closed silently. The server's own log stays quiet, except for
 // timeouts in a chunked trailer, for which fasthttp makes an error of its own.
 //
-// Some clients send a blank line after a body, which begins no request. So if the first bytes of a
-// pipelined header end with a line, the header counts as begun only when more of it arrives.
-// Within TLS a blank line can't be recognized, and begins a header.
-//
-// There is no 408 in these cases:
-//
-//   - a body over TLS after "100 Continue", if the request's RequestConfig has a ReadTimeout;
-//   - a request over TLS after EarlyHints, because that may have been the response;
-//   - a pipelined request after "100 Continue", because its response may have begun.
-//
-// A pipelined request isn't answered by the adapter, because fasthttp may still hold back the
-// responses to earlier requests. If its body takes too long, fasthttp sends these and a 408 of its
-// own. If its handler takes too long, there is no 503: they are sent with its response when it
-// returns. If it doesn't return within a second after HandlerTimeout, they are lost.
+// With HandlerTimeout, each handler runs on a goroutine of its own, as with [fasthttp.TimeoutHandler], and the rules for that
+// one's ctx hold. When it passes, the request is answered with 503.
 //
 // Server.MaxConnsPerIP is refused, because its wrapper hides connections with TLS. PerKey of package adapters/admit
 // replaces it, below the timeouts. Clients that Concurrency refuses get fasthttp's 503. Over TLS, fasthttp closes their

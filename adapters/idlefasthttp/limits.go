@@ -45,8 +45,5 @@ func SetLimits(ctx *fasthttp.RequestCtx, limits RequestLimits) error {
 	if ctx == nil {
 		return errors.New("idlefasthttp: SetLimits: the request is nil")
 	}
-	if c := httpconn.Unwrap(ctx.Conn()); c != nil {
-		c.HeaderRead() // the server does not tell if there is no body
-	}
-	return httpconn.SetLimits("idlefasthttp", ctx.Conn(), limits)
+	return httpconn.SetLimits("idlefasthttp", ctx.Conn(), ctx.ConnRequestNum(), limits)
 }

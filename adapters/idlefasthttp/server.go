@@ -67,7 +67,7 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// Wrap replaces ConnState, HeaderReceived and Handler of s with functions that call the previous
+// Wrap replaces ConnState, HeaderReceived, ErrorHandler and Handler of s with functions that call the previous
 // ones, so set these before and don't change them afterwards. s may be prepared for several
 // listeners, but it must not serve yet.
 //
@@ -104,9 +104,6 @@ func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 
 // checkTimeouts returns an error if t has a timeout that has no meaning for fasthttp.
 func checkTimeouts(t Timeouts) error {
-	if t.StreamTotal != 0 && t.StreamTotal != Off {
-		return fmt.Errorf("idlefasthttp: StreamTotal is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTotal)
-	}
 	if t.StreamTimeout != 0 && t.StreamTimeout != Off {
 		return fmt.Errorf("idlefasthttp: StreamTimeout is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTimeout)
 	}
@@ -159,21 +156,12 @@ func checkProtos(config string, protos []string) error {
 
 // hook makes s report what happens to the connections of l.
 func (l *Listener) hook(s *fasthttp.Server) {
-	state, header, handler := s.ConnState, s.HeaderReceived, s.Handler
-	onState := func(nc net.Conn, to fasthttp.ConnState) {
-		// This runs twice a request. Most calls change nothing or take a fast
-		// path.
-		if c, plain := nc.(*httpconn.Conn); plain {
-			if to == fasthttp.StateActive && !c.MayBePipelined() || to == fasthttp.StateIdle && c.TryIdle() {
-				return
-			}
+	state, header, handler, fail := s.ConnState, s.HeaderReceived, s.Handler, s.ErrorHandler
+	s.ConnState = func(nc net.Conn, to fasthttp.ConnState) {
+		if c := httpconn.Find(l.inner, nc); c != nil {
+			onState(c, nc, to)
 		}
-		l.onStateSlow(nc, to)
-	}
-	s.ConnState = onState
-	if state != nil {
-		s.ConnState = func(nc net.Conn, to fasthttp.ConnState) {
-			onState(nc, to)
+		if state != nil {
 			state(nc, to)
 		}
 	}
@@ -188,38 +176,90 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		}
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
-		if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
-			c.HandlerStarts()
-		}
-		if ctx.IsTLS() && ctx.Request.MayContinue() {
-			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
-				c.Interim(false)
-			}
-		}
-		handler(ctx)
-		if ctx.LastTimeoutErrorResponse() == nil && ctx.Hijacked() { // else the rest of ctx belongs to a handler that still runs
-			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
-				c.WillHijack()
-			}
+		c := httpconn.Find(l.inner, ctx.Conn())
+		if c == nil {
+			handler(ctx)
 			return
 		}
-		if httpconn.AsksToClose(l.inner) {
-			l.askToClose(ctx)
+		c.HeaderRead()
+		switch {
+		case c.TimedOut(): // just before the server told of the request
+		case httpconn.LimitsHandlers(l.inner):
+			serveTimed(handler, ctx, c.Late())
+		default:
+			handler(ctx)
+		}
+		late := ctx.LastTimeoutErrorResponse() // if not nil, the rest of ctx belongs to a handler that still runs
+		switch {
+		case late == nil && httpconn.StatusOf(c.Timeout()) != 0:
+			if !httpconn.IsOfReading(c.Timeout()) || !hasAnswered(&ctx.Response) {
+				ctx.Response.Reset()
+				ctx.SetStatusCode(httpconn.StatusOf(c.Timeout()))
+			}
+			ctx.SetConnectionClose()
+		case late == nil && ctx.Hijacked():
+			c.WillHijack()
+		case !c.IsTold():
+		case late != nil:
+			late.SetConnectionClose()
+		default:
+			ctx.SetConnectionClose()
+		}
+	}
+	s.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
+		status := 0
+		if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
+			status = httpconn.StatusOf(c.Timeout())
+		}
+		if passed := net.Error(nil); status == 0 && errors.As(err, &passed) && passed.Timeout() { // somebody else's
+			status = fasthttp.StatusRequestTimeout
+		}
+		switch small := (*fasthttp.ErrSmallBuffer)(nil); {
+		case fail != nil:
+			fail(ctx, err)
+		case status != 0:
+			ctx.Response.Reset()
+			ctx.SetStatusCode(status)
+		case errors.As(err, &small):
+			ctx.Error("Too big request header", fasthttp.StatusRequestHeaderFieldsTooLarge)
+		default:
+			ctx.Error("Error when parsing request", fasthttp.StatusBadRequest)
 		}
 	}
 }
 
-// askToClose asks the client to close its connection, if the connection has to finish. A handler
-// has returned, because many ways to make a response begin with a new header.
-func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
-	late := ctx.LastTimeoutErrorResponse() // if not nil, the rest of ctx belongs to a handler that still runs
-	if c := httpconn.Find(l.inner, ctx.Conn()); c == nil || !c.IsTold() {
-		return
+// hasAnswered reports whether a handler seems to have made r.
+func hasAnswered(r *fasthttp.Response) bool {
+	return r.StatusCode() != fasthttp.StatusOK || r.IsBodyStream() || len(r.Body()) > 0
+}
+
+// serveTimed serves like handler, on a goroutine of its own. When late is closed it answers 503, and the handler goes on without the response.
+// fasthttp sends that after the responses that it holds back.
+func serveTimed(handler fasthttp.RequestHandler, ctx *fasthttp.RequestCtx, late <-chan struct{}) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		handler(ctx)
+	}()
+	select {
+	case <-done:
+	case <-late:
+		var response fasthttp.Response
+		response.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		response.SetConnectionClose()
+		ctx.TimeoutErrorWithResponse(&response)
 	}
-	if late != nil {
-		late.SetConnectionClose()
-	} else {
-		ctx.SetConnectionClose()
+}
+
+// onState reports a new state to c. nc is c as its server knows it: c or a wrapper. Close or SetDeadline has reported the other states.
+func onState(c *httpconn.Conn, nc net.Conn, to fasthttp.ConnState) {
+	switch to {
+	case fasthttp.StateNew:
+		c.Accepted(nc)
+	case fasthttp.StateActive:
+		c.RequestBegun()
+	case fasthttp.StateIdle:
+		c.Idle()
 	}
 }
 
@@ -279,29 +319,8 @@ func headerReceived(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	const chunked = -1
 	if n := h.ContentLength(); n > 0 || n == chunked {
 		c.ReadTimeout = httpconn.HeaderReadSignal
-		if string(h.Peek("Expect")) == "100-continue" {
-			c.ReadTimeout = httpconn.ExpectsSignal
-		}
 	}
 	return c
-}
-
-// onStateSlow reports a new state to the connection that nc is or wraps.
-func (l *Listener) onStateSlow(nc net.Conn, to fasthttp.ConnState) {
-	if to == fasthttp.StateClosed || to == fasthttp.StateHijacked {
-		return // Close or SetDeadline has reported it
-	}
-	c := httpconn.Find(l.inner, nc)
-	switch {
-	case c == nil:
-	case to == fasthttp.StateIdle:
-		c.Idle()
-	case to == fasthttp.StateActive:
-		c.HandshakeDone() // the server reports StateActive when it has a byte of the request
-		c.RequestBegun()
-	case to == fasthttp.StateNew:
-		c.Accepted(nc)
-	}
 }
 
 // Accept waits for the next connection. The server calls it. fasthttp stops

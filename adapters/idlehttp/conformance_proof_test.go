@@ -28,7 +28,7 @@ var conforming = httpsuite.Server{
 		{Name: "http2", Rare: 2}, // as well, without TLS
 	},
 	Prepare: func(c httpsuite.Config) (httpsuite.Setup, error) {
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.Handler(exchange{w, r}) })}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.Handler(view{w, r}) })}
 		switch c.Flavour.Name {
 		case "http2":
 			speak2(server, false)
@@ -58,41 +58,41 @@ var conforming = httpsuite.Server{
 		}
 		return l, server.ConnState, err
 	},
-	Phases: 7, Limits: 11, SpeaksHTTP2: true,
+	Phases: 7, Limits: 10, SpeaksHTTP2: true,
 	CallsEarly: true, Cancels: true, WriteErrors: true, ZeroDeadlineLifts: true,
 }
 
-// An exchange is a request as httpsuite knows it.
-type exchange struct {
+// An view is a request as httpsuite knows it.
+type view struct {
 	w http.ResponseWriter
 	r *http.Request
 }
 
-func (q exchange) Path() string { return q.r.URL.Path }
+func (q view) Path() string { return q.r.URL.Path }
 
-func (q exchange) Body() io.Reader { return q.r.Body }
+func (q view) Body() io.Reader { return q.r.Body }
 
-func (q exchange) TLS() bool { return q.r.TLS != nil && q.r.TLS.HandshakeComplete }
+func (q view) TLS() bool { return q.r.TLS != nil && q.r.TLS.HandshakeComplete }
 
-func (q exchange) Done() <-chan struct{} { return q.r.Context().Done() }
+func (q view) Done() <-chan struct{} { return q.r.Context().Done() }
 
-func (q exchange) Write(b []byte) (int, error) { return q.w.Write(b) }
+func (q view) Write(b []byte) (int, error) { return q.w.Write(b) }
 
-func (q exchange) File(name string) { http.ServeFile(q.w, q.r, name) }
+func (q view) File(name string) { http.ServeFile(q.w, q.r, name) }
 
-func (q exchange) Content(r io.ReadSeeker, size int) { http.ServeContent(q.w, q.r, "", time.Time{}, r) }
+func (q view) Content(r io.ReadSeeker, size int) { http.ServeContent(q.w, q.r, "", time.Time{}, r) }
 
-func (q exchange) Stream(write func(w io.Writer, flush func() error)) {
+func (q view) Stream(write func(w io.Writer, flush func() error)) {
 	write(q.w, http.NewResponseController(q.w).Flush)
 }
 
-func (q exchange) SetReadDeadline(t time.Time) error {
+func (q view) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(q.w).SetReadDeadline(t)
 }
 
-func (q exchange) SetDeadline(t time.Time) error { return connOf(q.r).SetDeadline(t) }
+func (q view) SetDeadline(t time.Time) error { return connOf(q.r).SetDeadline(t) }
 
-func (q exchange) Hijack(use func(nc net.Conn, in *bufio.Reader)) {
+func (q view) Hijack(use func(nc net.Conn, in *bufio.Reader)) {
 	nc, rw, err := http.NewResponseController(q.w).Hijack()
 	if err != nil {
 		panic(err)
@@ -100,9 +100,9 @@ func (q exchange) Hijack(use func(nc net.Conn, in *bufio.Reader)) {
 	use(nc, rw.Reader)
 }
 
-func (q exchange) Watch(_ net.Conn, p idle.Policy, on Callbacks) error { return Watch(q.r, p, on) }
+func (q view) Watch(_ net.Conn, p idle.Policy, on Callbacks) error { return Watch(q.r, p, on) }
 
-func (q exchange) SetLimits(limits RequestLimits) error { return SetLimits(q.r, limits) }
+func (q view) SetLimits(limits RequestLimits) error { return SetLimits(q.r, limits) }
 
 // start serves h with the timeouts limits, until the end of the test, at which the counts
 // have to add up. A line in the server's log fails the test.

@@ -45,21 +45,21 @@
 // # What clients see
 //
 // A request whose header or body takes too long is answered with 408, unless its
-// handler has answered it, and the connection is closed. A connection that waits for its next
+// handler has answered it, and in HTTP/1 the connection is closed. A connection that waits for its next
 // request for too long is closed silently. The server's own log stays quiet.
 //
 // With TLS, the header of the first request counts as part of the handshake. It is limited
 // by HandshakeTimeout, and is not answered. If the beginning of a header arrives together with
-// the previous request, the header counts as begun only when more of it arrives.
+// the previous request, it has KeepAliveTimeout until more of it arrives.
 //
 // Handlers get a ResponseWriter of this package, which has all methods that net/http's
 // has, such as Flush and, in HTTP/1, Hijack and ReadFrom.
 //
-// With EnableFullDuplex of [http.ResponseController], BodyTimeout and BodyRate still apply while
-// the handler waits for the body. If one passes, the connection is cut, because the response has
-// begun. [SetLimits] turns them off for a request whose body may pause.
+// With EnableFullDuplex of [http.ResponseController], BodyTimeout and BodyRate apply until the handler has begun its
+// response. Then it may be in a conversation with the client.
 //
-// Interim responses, such as 100 Continue and 103 Early Hints, don't begin the response.
+// With HandlerTimeout, handlers run on goroutines of their own. Interim responses, such as 100 Continue and 103 Early
+// Hints, don't begin the response.
 //
 // If a body exceeds its [http.MaxBytesReader], answer 413: the connection is then closed.
 // With another status, the server reads up to 256 KiB of the rest before it answers.

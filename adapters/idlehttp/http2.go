@@ -19,7 +19,8 @@ type stream struct {
 	limits  httpconn.Stream
 	body    body
 	context streamContext
-	head    bool // the response has no body, because the request is a HEAD
+	late    chan struct{} // closed when HandlerTimeout passes; nil if the request began without one
+	head    bool          // the response has no body, because the request is a HEAD
 
 	asked   bool // the header is written
 	flushed bool // it has been sent, or is being sent
@@ -58,30 +59,43 @@ func streamOf(r *http.Request) *stream {
 // serveHTTP2 serves a request of HTTP/2 on c with limits.
 func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	x := &stream{inner: w, conn: c, head: r.Method == http.MethodHead, room: bufferSize}
+	if httpconn.LimitsHandlers(httpconn.ListenerOf(c)) {
+		x.late = make(chan struct{})
+	}
 	x.limits.Init(c, r.ContentLength != 0, x.cut)
 	x.context = streamContext{r.Context(), x}
 	x.body.ReadCloser, x.body.limits = r.Body, &x.limits
 	limited := r.WithContext(&x.context)
 	limited.Body = &x.body
-	defer func() {
-		x.limits.Return()
-		if form := limited.MultipartForm; form != nil {
-			form.RemoveAll() // net/http knows only the form of its own request
-		}
-	}()
-	next.ServeHTTP(x, limited)
+	defer x.limits.Return()
+	if x.late == nil {
+		next.ServeHTTP(x, limited)
+	} else if serveTimed(next, x, limited, x.late, x.reset) {
+		clear(x.Header())
+		x.Header().Set("Content-Length", "0")
+		x.WriteHeader(http.StatusServiceUnavailable)
+	}
 	x.finish()
 }
 
-// cut makes the request fail. A limit of reading has the handler's reads fail, and any other one resets the stream.
+// cut makes the request fail. Reads of the body fail. A limit of writing resets the stream, and so does HandlerTimeout, unless the handler
+// hasn't answered.
 func (x *stream) cut(err *idle.TimeoutError) {
-	past := time.Unix(1, 0)
-	rc := http.NewResponseController(x.inner)
-	rc.SetReadDeadline(past)
-	if !httpconn.IsOfReading(err) {
-		rc.SetWriteDeadline(past)
+	http.NewResponseController(x.inner).SetReadDeadline(past())
+	switch {
+	case httpconn.IsOfReading(err):
+	case err.Reason == idle.ReasonPhase && x.late != nil:
+		close(x.late)
+	default:
+		x.reset()
 	}
 }
+
+// reset resets the stream.
+func (x *stream) reset() { http.NewResponseController(x.inner).SetWriteDeadline(past()) }
+
+// past returns a deadline that has passed whatever the clock says.
+func past() time.Time { return time.Unix(1, 0) }
 
 // finish ends the response, when the handler has returned. It answers a request whose body was late, unless the
 // handler has. Then it sends what net/http still holds back. If that's the whole response, only net/http can
@@ -89,6 +103,7 @@ func (x *stream) cut(err *idle.TimeoutError) {
 func (x *stream) finish() {
 	timeout := x.limits.Timeout()
 	if httpconn.IsOfReading(timeout) && !x.asked {
+		clear(x.Header()) // it belongs to the answer that the handler didn't give
 		x.WriteHeader(http.StatusRequestTimeout)
 	}
 	x.ask()
@@ -211,9 +226,6 @@ func (x *stream) SetWriteDeadline(t time.Time) error {
 func (x *stream) EnableFullDuplex() error {
 	return http.NewResponseController(x.inner).EnableFullDuplex()
 }
-
-// Unwrap is for http.ResponseController.
-func (x *stream) Unwrap() http.ResponseWriter { return x.inner }
 
 // A body is the body of a request of HTTP/2.
 type body struct {

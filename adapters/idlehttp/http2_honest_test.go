@@ -175,7 +175,7 @@ func TestHTTP2HonestClients(t *testing.T) {
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, Timeouts{HandlerTimeout: time.Minute}, test.window, test.handler, func(t *testing.T, f framed) {
+			virtual(t, Timeouts{}, test.window, test.handler, func(t *testing.T, f framed) {
 				test.client(t, f)
 				f.site.wantReset(test.resets)
 			})

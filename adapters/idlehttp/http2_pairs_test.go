@@ -76,11 +76,11 @@ func TestHTTP2WriteAfterLateBody(t *testing.T) {
 	})
 }
 
-// TestHTTP2StreamTotalAfterLateBody: so does StreamTotal.
-func TestHTTP2StreamTotalAfterLateBody(t *testing.T) {
+// TestHTTP2HandlerTimeoutAfterLateBody: so does HandlerTimeout.
+func TestHTTP2HandlerTimeoutAfterLateBody(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		var done took
-		virtually(t, secure, Timeouts{StreamTotal: time.Minute}, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
+		virtually(t, secure, Timeouts{HandlerTimeout: time.Minute}, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
 			begun := time.Now()
 			io.Copy(io.Discard, r.Body) // fails
 			select {
@@ -93,7 +93,7 @@ func TestHTTP2StreamTotalAfterLateBody(t *testing.T) {
 			f.again(ping, time.Minute)
 			go io.Copy(io.Discard, f.In)
 			if d, _ := done.within(2 * time.Hour); d > 2*time.Minute {
-				t.Errorf("the request took %v, with a StreamTotal of 1m", d)
+				t.Errorf("the request took %v, with a HandlerTimeout of 1m", d)
 			}
 		})
 	})

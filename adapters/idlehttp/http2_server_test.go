@@ -179,7 +179,7 @@ func TestHTTP2GoClient(t *testing.T) {
 func TestHTTP2WriterHasAllMethods(t *testing.T) {
 	inBubbles(t, func(t *testing.T, secure bool) {
 		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
-			wantAllMethods(t, w, w.(interface{ Unwrap() http.ResponseWriter }).Unwrap())
+			wantAllMethods(t, w, w.(*stream).inner)
 		})
 		s.do(s.transport(true), nil)
 	})

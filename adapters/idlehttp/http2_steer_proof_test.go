@@ -32,5 +32,5 @@ func TestSetLimitsOfOthers(t *testing.T) {
 	c.Want(http.StatusOK)
 	httpsuite.WantError(t, SetLimits(httpsuite.Receive(t, served), RequestLimits{BodyTimeout: httplimits.Off}), "has ended")
 	httpsuite.NotBefore(t, c.WantClosed(), begun, 300*ms)
-	s.WantOnly(1, "keep-alive", idle.ReasonRead)
+	s.WantOnly(1, "keep-alive", idle.ReasonPhase)
 }

@@ -142,12 +142,12 @@ func TestHTTP2SetLimits(t *testing.T) {
 }
 
 // An upload of an hour at 50 kB/s, with limits of its own, shares a connection with requests of an
-// API, which have ten seconds in all. Those that take longer are reset, the others answered.
+// API, which have ten seconds in all. Those that take longer are answered too, by 503, and reset because of their bodies.
 func TestHTTP2HourOfUpload(t *testing.T) {
-	limits := Timeouts{BodyTimeout: 10 * time.Second, StreamTotal: 10 * time.Second}
+	limits := Timeouts{BodyTimeout: 10 * time.Second, HandlerTimeout: 10 * time.Second}
 	virtual(t, limits, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("own") != "" {
-			own := RequestLimits{BodyTimeout: time.Minute, BodyRate: idle.Rate{BytesPerSecond: 40_000, Grace: time.Minute}, StreamTotal: 2 * time.Hour}
+			own := RequestLimits{BodyTimeout: time.Minute, BodyRate: idle.Rate{BytesPerSecond: 40_000, Grace: time.Minute}, HandlerTimeout: 2 * time.Hour}
 			if err := SetLimits(r, own); err != nil {
 				t.Error(err)
 			}
@@ -188,8 +188,8 @@ func TestHTTP2HourOfUpload(t *testing.T) {
 		}
 		f.data(upload, 1, endStream)
 		time.Sleep(time.Second)
-		if len(resets) != len(slow) || len(ends) != len(slow)+1 {
-			t.Errorf("%d were reset, want %d; %d were answered, want %d", len(resets), len(slow), len(ends), len(slow)+1)
+		if len(resets) != len(slow) || len(ends) != 2*len(slow)+1 {
+			t.Errorf("%d were reset, want %d; %d were answered, want %d", len(resets), len(slow), len(ends), 2*len(slow)+1)
 		}
 		for range len(resets) {
 			if id := <-resets; !slow[id] {
@@ -210,11 +210,11 @@ func TestHTTP2SetLimitsCut(t *testing.T) {
 		flags   byte
 		handler http.HandlerFunc
 	}{
-		"BodyTimeout":  {RequestLimits{BodyTimeout: limit}, defaultWindow, postBlock, 0, reads},
-		"BodyRate":     {RequestLimits{BodyRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, defaultWindow, postBlock, 0, reads},
-		"WriteTimeout": {RequestLimits{WriteTimeout: limit}, noWindow, getBlock, endStream, writes},
-		"WriteRate":    {RequestLimits{WriteRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, noWindow, getBlock, endStream, writes},
-		"StreamTotal":  {RequestLimits{StreamTotal: limit}, defaultWindow, getBlock, endStream, waits},
+		"BodyTimeout":    {RequestLimits{BodyTimeout: limit}, defaultWindow, postBlock, 0, reads},
+		"BodyRate":       {RequestLimits{BodyRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, defaultWindow, postBlock, 0, reads},
+		"WriteTimeout":   {RequestLimits{WriteTimeout: limit}, noWindow, getBlock, endStream, writes},
+		"WriteRate":      {RequestLimits{WriteRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, noWindow, getBlock, endStream, writes},
+		"HandlerTimeout": {RequestLimits{HandlerTimeout: limit}, defaultWindow, getBlock, endStream, waits},
 	} {
 		t.Run(setting, func(t *testing.T) {
 			off := httpsuite.Off()
@@ -251,9 +251,9 @@ func TestHTTP2SetLimitsRefuses(t *testing.T) {
 	})
 }
 
-// A StreamTotal that SetTimeouts turns on applies to streams that open from then on, until it turns
+// A HandlerTimeout that SetTimeouts turns on applies to streams that open from then on, until it turns
 // it off.
-func TestHTTP2StreamTotalComesAndGoes(t *testing.T) {
+func TestHTTP2HandlerTimeoutComesAndGoes(t *testing.T) {
 	virtual(t, httpsuite.Off(), defaultWindow, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
@@ -262,35 +262,36 @@ func TestHTTP2StreamTotalComesAndGoes(t *testing.T) {
 	}, func(t *testing.T, f framed) {
 		for i, total := range []time.Duration{Off, 2 * time.Second, Off} {
 			limits := httpsuite.Off()
-			limits.StreamTotal = total
+			limits.HandlerTimeout = total
 			if err := f.site.SetTimeouts(limits); err != nil {
 				t.Fatal(err)
 			}
 			f.open(uint32(1+2*i), getBlock, endStream)
 			time.Sleep(20 * time.Second)
-			if n := f.site.Stats().Limits["StreamTotal"]; n != uint64(min(i, 1)) {
-				t.Errorf("with StreamTotal of %v, %d streams of %d were reset", total, n, i+1)
+			if n := f.site.Stats().Limits["HandlerTimeout"]; n != uint64(min(i, 1)) {
+				t.Errorf("with HandlerTimeout of %v, %d streams of %d were reset", total, n, i+1)
 			}
 		}
 	})
 }
 
-// StreamTotal limits each stream from its own beginning, whatever it does.
-func TestHTTP2StreamTotal(t *testing.T) {
+// HandlerTimeout limits each stream from its own beginning, whatever it does. If its handler has answered nothing, it's answered by 503.
+func TestHTTP2HandlerTimeout(t *testing.T) {
 	const total = time.Minute
 	for name, test := range map[string]struct {
 		window  uint32
 		block   string
 		flags   byte
 		handler http.HandlerFunc
+		want    func(f framed, stream uint32) time.Time
 	}{
-		"silent":   {defaultWindow, getBlock, endStream, waits},
-		"body":     {defaultWindow, postBlock, 0, reads},
-		"download": {1 << 20, getBlock, endStream, writes}, // the window of the connection is used up
+		"silent":   {defaultWindow, getBlock, endStream, waits, framed.wantEnd},
+		"body":     {defaultWindow, postBlock, 0, reads, framed.wantReset},
+		"download": {1 << 20, getBlock, endStream, writes, framed.wantReset}, // the window of the connection is used up
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits := httpsuite.Off()
-			limits.StreamTotal = total
+			limits.HandlerTimeout = total
 			virtual(t, limits, test.window, test.handler, func(t *testing.T, f framed) {
 				first := f.open(1, test.block, test.flags)
 				time.Sleep(total / 2)
@@ -299,11 +300,11 @@ func TestHTTP2StreamTotal(t *testing.T) {
 					id    uint32
 					begun time.Time
 				}{{1, first}, {3, second}} {
-					if took := f.wantReset(stream.id).Sub(stream.begun); took < total || took > total+2*time.Second {
-						t.Errorf("stream %d is reset after %v", stream.id, took)
+					if took := test.want(f, stream.id).Sub(stream.begun); took < total || took > total+2*time.Second {
+						t.Errorf("stream %d ends after %v", stream.id, took)
 					}
 				}
-				if n := f.site.Stats().Limits["StreamTotal"]; n != 2 {
+				if n := f.site.Stats().Limits["HandlerTimeout"]; n != 2 {
 					t.Errorf("%v", f.site.Stats().Limits)
 				}
 			})

@@ -32,8 +32,7 @@ type RequestLimits = httplimits.RequestLimits
 // hijacked, and if a field is invalid; the error names the field. Then the request keeps
 // the limits that it has.
 //
-// In HTTP/2 the limits apply to the stream of the request. HandlerTimeout has an effect only in
-// HTTP/1, and StreamTotal only in HTTP/2. If the request's context isn't derived from the one that its handler got,
+// In HTTP/2 the limits apply to the stream of the request. If the request's context isn't derived from the one that its handler got,
 // the error matches [errors.ErrUnsupported].
 func SetLimits(r *http.Request, limits RequestLimits) error {
 	if r == nil {
@@ -46,7 +45,7 @@ func SetLimits(r *http.Request, limits RequestLimits) error {
 	case r.Context().Err() != nil:
 		return errors.New("idlehttp: SetLimits: the request has ended, or was cancelled")
 	case r.ProtoMajor == 1:
-		return httpconn.SetLimits("idlehttp", c, limits)
+		return httpconn.SetLimits("idlehttp", c, 0, limits)
 	}
 	if x := streamOf(r); x != nil {
 		return x.limits.SetLimits(limits)

@@ -63,7 +63,6 @@ func TestForgottenUnits(t *testing.T) {
 		"HandshakeTimeout is 30ns, shorter than the tick": limits(Timeouts{HandshakeTimeout: 30}),
 		"WriteRate.Grace is 5ns, shorter than the tick":   limits(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: 5}}),
 		"Hijacked.IdleTimeout is 30ns":                    limits(Timeouts{Hijacked: idle.Policy{IdleTimeout: 30}}),
-		"StreamTotal is -2ns":                             limits(Timeouts{StreamTotal: -2}),
 		"LameDuck of 30ns":                                LameDuck(ctx, 30, l),
 		"Drain.Duration is 30ns":                          Shutdown(ctx, idle.Drain{Duration: 30}, l),
 		"shorter than the CloseDelay of 10s":              Shutdown(ctx, idle.Drain{CloseDelay: 10 * time.Second, ForceAfter: time.Second}, l),

@@ -199,7 +199,7 @@ func (l *Listener) hook(s *http.Server) {
 	if next == nil {
 		next = http.DefaultServeMux
 	}
-	s.Handler = &asking{l, next}
+	s.Handler = &limiting{l, next}
 }
 
 // LameDuck asks clients to leave while the servers of the listeners go on. It returns when the

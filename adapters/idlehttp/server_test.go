@@ -31,11 +31,10 @@ func eachProtocol(t *testing.T, test func(t *testing.T, http2, secure bool)) {
 func TestListenersOfAServer(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, http2, secure bool) {
 		synctest.Test(t, func(t *testing.T) {
-			reason := idle.ReasonRead
 			dial := func(s *site) framed { return framed{s.Dial(), s} }
 			get := func(f framed, _ uint32) { f.Get("/") }
 			if http2 {
-				reason, dial = idle.ReasonPhase, (*site).dial2
+				dial = (*site).dial2
 				get = func(f framed, stream uint32) { f.get(stream) }
 			}
 			server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t), TLSConfig: httpsuite.ServerTLS()}
@@ -62,7 +61,7 @@ func TestListenersOfAServer(t *testing.T) {
 				get(clients[len(clients)-1], 1)
 			}
 			clients[0].Drain()
-			sites[0].WantOnly(1, "keep-alive", reason)
+			sites[0].WantOnly(1, "keep-alive", idle.ReasonPhase)
 			for _, f := range clients[1:] {
 				get(f, 3)
 			}

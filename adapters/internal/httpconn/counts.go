@@ -29,7 +29,6 @@ func (n *counts) zero(h2 HTTP2) {
 		delete(n.phases, Streams.String())
 		delete(n.phases, stream.String())
 		delete(n.limits, "StreamTimeout")
-		delete(n.limits, "StreamTotal")
 	}
 }
 

@@ -181,7 +181,7 @@ type Stream struct {
 }
 
 // Init makes s, which must be zero, the Stream of a request that has arrived on c, with a body or without. When a limit passes, cut is
-// called on a goroutine of its own. It must make reads of the body fail or, after a limit of writing or StreamTotal, reset
+// called on a goroutine of its own. It must make reads of the body fail or, after a limit of writing or HandlerTimeout, reset
 // the stream. It isn't called after Return.
 func (s *Stream) Init(c *Conn, body bool, cut func(*idle.TimeoutError)) {
 	s.conn, s.cut, s.traffic, s.phase = c, cut, c.traffic(), c.listener.streams.phase
@@ -189,7 +189,7 @@ func (s *Stream) Init(c *Conn, body bool, cut func(*idle.TimeoutError)) {
 		s.unread.Store(true)
 		s.traffic.bodies.Add(1)
 	}
-	if s.conn.listener.now.Load().timeouts.StreamTotal > 0 {
+	if s.conn.listener.now.Load().timeouts.HandlerTimeout > 0 {
 		s.begin()
 	}
 }

@@ -62,34 +62,24 @@ var inHeader = map[string]func(c *Conn, w *wire){
 		w.sends("ET / HTTP/1.1\r\n\r\n")
 		c.Read(make([]byte, 100))
 	},
-	"keep-alive, after a KeyUpdate": func(c *Conn, w *wire) {
-		c.extra.Store(&extra{})
-		c.phase, c.begun = KeepAlive, maybeBegun
-		w.sends("x")
-		c.Read(make([]byte, 100))
-		c.begun = begunAlone
-	},
 }
 
 // TestHandlerHasNoLimitOfTheHeader: what limits the arrival of a request ends with its header, even if nothing
 // is read after that.
 func TestHandlerHasNoLimitOfTheHeader(t *testing.T) {
 	for name, read := range inHeader {
-		for server, reports := range map[string]func(*Conn){"net/http": (*Conn).HeaderRead, "fasthttp": (*Conn).HandlerStarts} {
-			t.Run(name+" of "+server, func(t *testing.T) {
-				inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-					read(c, w)
-					reports(c)
-					time.Sleep(time.Hour)
-					if err := c.Timeout(); err != nil {
-						t.Errorf("the handler was cut by %v", err)
-					}
-					c.Idle()
-					c.extra.Store(nil)
-					timesOut(t, c, KeepAlive, distinct().KeepAliveTimeout)
-				})
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				read(c, w)
+				c.HeaderRead()
+				time.Sleep(time.Hour)
+				if err := c.Timeout(); err != nil {
+					t.Errorf("the handler was cut by %v", err)
+				}
+				c.Idle()
+				timesOut(t, c, KeepAlive, distinct().KeepAliveTimeout)
 			})
-		}
+		})
 	}
 }
 
@@ -131,7 +121,7 @@ func TestNotAnsweredBeforeAccepted(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			ls := wires{next: make(chan *wire, 1)}
-			l, err := NewListener("httpconn", ls, distinct(), NoHTTP2)
+			l, err := NewListener("httpconn", ls, distinct(), OverTLS)
 			if err != nil {
 				t.Fatal(err)
 			}

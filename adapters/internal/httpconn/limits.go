@@ -25,21 +25,16 @@ const (
 	Streams                // HTTP/2, while streams are open
 	Hijacked
 
-	body // Request, if there was no HandlerTimeout when the header had been read
-
-	noRequest // KeepAlive that isn't extended by what arrives: a record of TLS that's no request, a frame of HTTP/2 without a stream
-
 	stream // a request of HTTP/2
 
 	numPhases
-	none = numPhases // no phase that a Read waits in
 )
 
 // String returns the name of the phase in errors and counters.
 func (p Phase) String() string {
 	return [numPhases]string{
 		Handshake: "handshake", Header: "request header", Request: "request", KeepAlive: "keep-alive", Streams: "streams",
-		Hijacked: "hijacked", body: "request", noRequest: "keep-alive", stream: "request stream",
+		Hijacked: "hijacked", stream: "request stream",
 	}[p]
 }
 
@@ -69,19 +64,16 @@ const (
 
 // settings lists all settings of t.
 func settings(t *httplimits.Timeouts) []setting {
-	// The limits of writing are the same in every phase, because a response may
-	// be under way in any of them.
 	return []setting{
 		{"HandshakeTimeout", &t.HandshakeTimeout, nil, defaultHandshake, []limit{{Handshake, idle.ReasonPhase}}},
 		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonPhase}}},
 		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, bodyLimits(idle.ReasonRead)},
 		{"BodyRate", nil, &t.BodyRate, defaultGrace, bodyLimits(idle.ReasonMinReadRate)},
-		{"HandlerTimeout", &t.HandlerTimeout, nil, 0, []limit{{Request, idle.ReasonPhase}}},
+		{"HandlerTimeout", &t.HandlerTimeout, nil, 0, []limit{{Request, idle.ReasonPhase}, {stream, idle.ReasonPhase}}},
 		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, writeLimits(idle.ReasonWrite)},
 		{"WriteRate", nil, &t.WriteRate, defaultGrace, writeLimits(idle.ReasonMinWriteRate)},
-		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noRequest, idle.ReasonPhase}}},
+		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonPhase}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
-		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}}},
 		{"MaxAge", &t.MaxAge, nil, 0, ageLimits()},
 		{"MaxAgeJitter", &t.MaxAgeJitter, nil, 0, nil},
 		{"MaxAgeGrace", &t.MaxAgeGrace, nil, 30 * time.Second, nil},
@@ -100,17 +92,12 @@ func ageLimits() (all []limit) {
 
 // bodyLimits returns the limits by reason r that a setting for bodies sets.
 func bodyLimits(r idle.Reason) []limit {
-	return []limit{{Request, r}, {body, r}, {stream, r}}
+	return []limit{{Request, r}, {stream, r}}
 }
 
 // writeLimits returns the limits by reason r that a setting for responses sets.
-func writeLimits(r idle.Reason) (all []limit) {
-	for p := range numPhases {
-		if p != Hijacked {
-			all = append(all, limit{p, r})
-		}
-	}
-	return all
+func writeLimits(r idle.Reason) []limit {
+	return []limit{{Request, r}, {Streams, r}, {stream, r}}
 }
 
 // isZero reports whether the field is zero.
@@ -222,12 +209,12 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 			all[p].MaxAgeJitter, all[p].MaxAgeGrace = t.MaxAgeJitter, t.MaxAgeGrace
 		}
 	}
-	all[noRequest].ExplicitUse = true // PING, SETTINGS and the answers to them
+	all[KeepAlive].ExplicitUse = true // what arrives may be noise: a PING, a KeyUpdate of TLS
 	all[Hijacked] = t.Hijacked
 	for p := range numPhases {
 		all[p].Name = cmp.Or(all[p].Name, p.String())
 	}
-	for _, p := range []Phase{Header, Request, body, Streams} {
+	for _, p := range []Phase{Header, Request, Streams} {
 		all[p].NoInterrupt = true
 	}
 	return all, settingOf

@@ -41,18 +41,13 @@ func TestDefaults(t *testing.T) {
 	want := [numPhases]idle.Policy{
 		Handshake: {Name: "handshake", PhaseTimeout: 10 * time.Second},
 		Header:    {Name: "request header", NoInterrupt: true, PhaseTimeout: 10 * time.Second},
-		Request:   {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		body:      {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		KeepAlive: {Name: "keep-alive", ReadTimeout: 75 * time.Second},
-		Streams:   {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute},
+		Request:   {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate, WriteTimeout: 30 * time.Second, MinWriteRate: rate},
+		KeepAlive: {Name: "keep-alive", ExplicitUse: true, PhaseTimeout: 75 * time.Second},
+		Streams:   {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute, WriteTimeout: 30 * time.Second, MinWriteRate: rate},
 		Hijacked:  {Name: "hijacked"},
-		noRequest: {Name: "keep-alive", ExplicitUse: true, PhaseTimeout: 75 * time.Second},
-		stream:    {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		stream:    {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate, WriteTimeout: 30 * time.Second, MinWriteRate: rate},
 	}
 	for p, got := range policiesOf(t, httplimits.Timeouts{}) {
-		if Phase(p) != Hijacked {
-			want[p].WriteTimeout, want[p].MinWriteRate = 30*time.Second, rate
-		}
 		if got != want[p] {
 			t.Errorf("%v is %+v, want %+v", Phase(p), got, want[p])
 		}
@@ -65,7 +60,7 @@ func only(name string) (*httplimits.Timeouts, reflect.Value) {
 	const off = httplimits.Off
 	rate := idle.Rate{BytesPerSecond: off}
 	t := &httplimits.Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
-		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off, StreamTotal: off}
+		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off}
 	field := reflect.ValueOf(t).Elem().FieldByName(name)
 	field.SetZero()
 	return t, field.Addr()
@@ -82,10 +77,9 @@ func TestDurations(t *testing.T) {
 		"HeaderTimeout":    {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Header].PhaseTimeout }},
 		"BodyTimeout":      {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Request].ReadTimeout }},
 		"HandlerTimeout":   {0, func(all [numPhases]idle.Policy) time.Duration { return all[Request].PhaseTimeout }},
-		"WriteTimeout":     {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].WriteTimeout }},
-		"KeepAliveTimeout": {75 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].ReadTimeout }},
+		"WriteTimeout":     {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Request].WriteTimeout }},
+		"KeepAliveTimeout": {75 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].PhaseTimeout }},
 		"StreamTimeout":    {5 * time.Minute, func(all [numPhases]idle.Policy) time.Duration { return all[Streams].IdleTimeout }},
-		"StreamTotal":      {0, func(all [numPhases]idle.Policy) time.Duration { return all[stream].PhaseTimeout }},
 	} {
 		for value, want := range map[time.Duration]time.Duration{0: test.byDefault, httplimits.Off: 0, time.Hour: time.Hour, 1: 1} {
 			timeouts, field := only(name)
@@ -145,7 +139,7 @@ func TestRates(t *testing.T) {
 // TestEveryLimitIsNamed after the setting that it has its value from, whichever are
 // set.
 func TestEveryLimitIsNamed(t *testing.T) {
-	fields := []string{"HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "BodyRate", "HandlerTimeout", "WriteTimeout", "WriteRate", "KeepAliveTimeout", "StreamTimeout", "StreamTotal"}
+	fields := []string{"HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "BodyRate", "HandlerTimeout", "WriteTimeout", "WriteRate", "KeepAliveTimeout", "StreamTimeout"}
 	for set := range 1 << len(fields) {
 		timeouts, _ := only("Hijacked")
 		values := map[string]time.Duration{}

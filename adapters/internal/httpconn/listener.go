@@ -104,11 +104,6 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		callbacks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).onTimeout(err) }
 	}
 	l.setup = netconn.NewSetup(callbacks, nil)
-	onEnd := l.setup.Hooks.OnEnd
-	l.setup.Hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
-		owner.(*Conn).explain(err) // before other goroutines see it
-		onEnd(owner, err)
-	}
 	probe := l.setup.Hooks.Probe
 	l.setup.Hooks.Probe = func(owner any, about idle.Reason) idle.SocketState {
 		e := probe(owner, about)

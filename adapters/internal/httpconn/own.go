@@ -12,13 +12,12 @@ import (
 
 // ownPhases are the phases of requests that have limits of their own.
 type ownPhases struct {
-	// mu is held while the terms are replaced, and while a request gets limits of its own or
-	// loses them. So a phase is made from the terms that are in force, and isn't entered after
-	// the end of the request:
+	// mu is held while the terms are replaced, and while a request gets limits of its own. So a
+	// phase is made from the terms that are in force, and isn't entered after the end of the request:
 	//
 	//	handler: SetLimits: locks, sets limited, enters the phase, unlocks
-	//	server:  transition to the end of the request: sees limited
-	//	server:  endLimits: locks, enters another phase
+	//	server:  transition to the end of the request: sees limited, locks, unlocks
+	//	server:  enters another phase
 	mu sync.Mutex
 
 	made map[ownLimits]*idle.Phase
@@ -27,8 +26,7 @@ type ownPhases struct {
 // ownLimits are the own limits of a request, in HTTP/1 or on a stream of HTTP/2.
 type ownLimits struct {
 	httplimits.RequestLimits
-	ofStream    bool
-	freeHandler bool // the listener's HandlerTimeout does not apply, because it was off when the limits were set
+	ofStream bool
 }
 
 // maxOwnPhases is how many phases are kept. If there are more different limits, for
@@ -37,26 +35,23 @@ type ownLimits struct {
 const maxOwnPhases = 256
 
 // SetLimits gives the request that is being handled on a connection limits of its own,
-// until its end. nc is the connection or a wrapper. pkg is the adapter.
-func SetLimits(pkg string, nc net.Conn, own httplimits.RequestLimits) error {
+// until its end. nc is the connection or a wrapper. number says which of its requests it must be, if not 0. pkg is the adapter.
+func SetLimits(pkg string, nc net.Conn, number uint64, own httplimits.RequestLimits) error {
 	c := Unwrap(nc)
 	if c == nil || c.listener.pkg != pkg {
 		return fmt.Errorf("%s: SetLimits: the request did not arrive on a listener of this package, or its %T hides the connection", pkg, nc)
 	}
-	if err := c.setLimits(own); err != nil {
+	if err := c.setLimits(number, own); err != nil {
 		return fmt.Errorf("%s: SetLimits: %w", pkg, err)
 	}
 	return nil
 }
 
-func (c *Conn) setLimits(own httplimits.RequestLimits) error {
-	if own.StreamTotal != 0 {
-		return fmt.Errorf("StreamTotal is %v, but the request is one of HTTP/1; leave it 0", own.StreamTotal)
-	}
+func (c *Conn) setLimits(number uint64, own httplimits.RequestLimits) error {
 	l := c.listener
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	phase, err := l.ownPhase(ownLimits{RequestLimits: own, freeHandler: !LimitsHandlers(l)})
+	phase, err := l.ownPhase(ownLimits{RequestLimits: own})
 	if err != nil {
 		return err
 	}
@@ -65,7 +60,7 @@ func (c *Conn) setLimits(own httplimits.RequestLimits) error {
 		switch {
 		case was&^flags == hijacked:
 			return errors.New("the connection was hijacked; use Watch")
-		case was&closed != 0 || !inRequest(was):
+		case was&closed != 0 || was&^flags != request || number != 0 && uint32(number) != c.requests.Load():
 			return errors.New("the request has ended; call SetLimits in its handler")
 		}
 		if c.state.CompareAndSwap(was, was|limited) {
@@ -75,13 +70,10 @@ func (c *Conn) setLimits(own httplimits.RequestLimits) error {
 	}
 }
 
-// endLimits ends the limits of a request that had its own. The server's goroutine
-// calls it when the request has ended.
-func (c *Conn) endLimits() {
-	own := &c.listener.own
-	own.mu.Lock() // a SetLimits that is under way enters its phase before
-	defer own.mu.Unlock()
-	c.enter(KeepAlive)
+// await waits until a SetLimits that is under way has entered its phase.
+func (o *ownPhases) await() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 }
 
 // ownPhase returns the phase for requests with the given limits. l.own.mu must be
@@ -118,7 +110,7 @@ func (l *Listener) ownPhase(own ownLimits) (*idle.Phase, error) {
 // ownPolicy returns the policy of a request with the given limits under the terms.
 func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 	t := to.timeouts
-	given := settings(&httplimits.Timeouts{BodyTimeout: own.BodyTimeout, BodyRate: own.BodyRate, StreamTotal: own.StreamTotal,
+	given := settings(&httplimits.Timeouts{BodyTimeout: own.BodyTimeout, BodyRate: own.BodyRate,
 		HandlerTimeout: own.HandlerTimeout, WriteTimeout: own.WriteTimeout, WriteRate: own.WriteRate})
 	for i, s := range settings(&t) {
 		g := &given[i]
@@ -140,9 +132,6 @@ func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 	policies, _ := assignLimits(&t)
 	if own.ofStream {
 		return policies[stream], nil
-	}
-	if own.freeHandler && own.HandlerTimeout == 0 {
-		return policies[body], nil
 	}
 	return policies[Request], nil
 }

@@ -58,13 +58,9 @@ func TestErrorsNameTheField(t *testing.T) {
 			})
 			var limits httplimits.RequestLimits
 			setFields(&limits, d, func(name string) {
-				if name != "StreamTotal" {
-					wantError(t, SetLimits("httpconn", c, limits), "httpconn: SetLimits: "+name+why)
-				}
-				if name != "HandlerTimeout" {
-					_, err := l.ownPolicy(l.now.Load(), ownLimits{RequestLimits: limits, ofStream: true})
-					wantError(t, err, name+why)
-				}
+				wantError(t, SetLimits("httpconn", c, 0, limits), "httpconn: SetLimits: "+name+why)
+				_, err := l.ownPolicy(l.now.Load(), ownLimits{RequestLimits: limits, ofStream: true})
+				wantError(t, err, name+why)
 			})
 		}
 	})

@@ -9,22 +9,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Hijack records that the connection has been handed over.
-func (c *Conn) Hijack() {
-	for from := range uint32(hijacked) {
-		if c.transition(from, hijacked) {
-			c.ReadAhead(false)
-			c.listener.drain.untell(c)
-			c.Conn.Enter(c.listener.phases[Hijacked])
-			return
-		}
-	}
-}
-
-// WillHijack records that the server will hand the connection over when it has sent the response.
-// It then calls SetDeadline.
-func (c *Conn) WillHijack() { c.state.Or(handsOver) }
-
 // Watch applies the policy p to a hijacked connection, which calls the functions of on. nc is
 // the connection or a wrapper. pkg is the adapter, whose listener has to have accepted the connection.
 func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) error {
@@ -47,7 +31,7 @@ func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) erro
 	if err != nil {
 		return fmt.Errorf("%s: Watch: %w", pkg, err)
 	}
-	c.extra.Store(&extra{on: on}) // the new owner writes its own protocol, so timeouts are not answered any more
+	c.update(func(x *extra) { x.on = on })
 	c.Conn.Enter(phase)
 	return nil
 }

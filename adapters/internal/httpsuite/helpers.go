@@ -37,7 +37,7 @@ func Off() Timeouts {
 	const off = httplimits.Off
 	rate := idle.Rate{BytesPerSecond: off}
 	return Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
-		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off, StreamTotal: off}
+		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off}
 }
 
 // All returns Timeouts in which every duration that fasthttp supports is d, except HandlerTimeout.

@@ -180,7 +180,7 @@ var ofLateRequests = []promise{
 		client.Get("/")
 		c.Store(client)
 		client.WantClosed()
-		s.WantOnly(1, "keep-alive", idle.ReasonRead)
+		s.WantOnly(1, "keep-alive", idle.ReasonPhase)
 	}},
 
 	{"LateRequestMeetsKeepAliveTimeout", usual, func(t *testing.T, u under) {

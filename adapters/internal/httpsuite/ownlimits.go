@@ -99,7 +99,10 @@ var ofOwnLimits = []promise{
 				}
 				s.WantOnly(1, k.phase, k.reason)
 				NotBefore(t, time.Now(), begun, limit)
-				if k.status != 0 {
+				switch {
+				case setting == "HandlerTimeout" && !u.Cancels: // the handler doesn't return in time, and is on the server's goroutine
+					c.Drain()
+				case k.status != 0:
 					c.Refused(k.status)
 				}
 			})

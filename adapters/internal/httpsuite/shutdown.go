@@ -70,7 +70,7 @@ var ofShutdown = []promise{
 		at := c.WantClosed()
 		if u.ServesOn { // only our limit closes it
 			NotBefore(t, at, begun, limit)
-			s.WantOnly(1, "keep-alive", idle.ReasonRead)
+			s.WantOnly(1, "keep-alive", idle.ReasonPhase)
 		}
 	}},
 }

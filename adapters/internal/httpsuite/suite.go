@@ -119,7 +119,6 @@ func wraps(f Flavour) bool    { return f.Rare <= 1 }
 func usual(f Flavour) bool    { return f.Rare == 0 }
 func plain(f Flavour) bool    { return f.Rare == 0 && !f.Secure }
 func secure(f Flavour) bool   { return f.Secure }
-func insecure(f Flavour) bool { return !f.Secure }
 
 // Run runs the conformance suite on a kind of server.
 func Run(t *testing.T, server Server) {

@@ -49,20 +49,11 @@ const (
 )
 
 // Read reads from the connection as described for net.Conn.
-func (c *Conn) Read(b []byte) (n int, err error) { return c.ReadPayload(b, nil) }
-
-// ReadPayload is Read for a connection that carries TLS or the like. payload returns how
-// many of the bytes that have arrived count for MinReadRate; if it is nil, all do. Calls do
-// not overlap.
-func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error) {
+func (c *Conn) Read(b []byte) (n int, err error) {
 	c.lock(&c.reading)
 	c.beginRead()
 	n, err = c.inner.Read(b)
-	count := n
-	if payload != nil && n > 0 {
-		count = payload(b[:n])
-	}
-	if !c.received(n, count, err) {
+	if !c.received(n, err) {
 		n, err = c.discard(err)
 	}
 	c.unlock(&c.reading)
@@ -81,12 +72,12 @@ func (c *Conn) beginRead() {
 	}
 }
 
-// received reports the result of a read, of which count bytes count for MinReadRate. It returns false if the connection has timed
+// received reports the result of a read. It returns false if the connection has timed
 // out before, so that the read must not return any bytes: see [idle.Conn.Deliver]. c.reading
 // must be held.
-func (c *Conn) received(n, count int, err error) (deliver bool) {
+func (c *Conn) received(n int, err error) (deliver bool) {
 	if n > 0 {
-		c.track.Received(count)
+		c.track.Received(n)
 	} else if c.flags.Load()&readAhead == 0 && isDeadline(err) {
 		return true // the wait goes on; see idle.Conn.AwaitRead
 	}

@@ -102,7 +102,7 @@ func (s *Setup) splice(dst io.Writer, src io.Reader, socket net.Conn, limit int6
 func (c *Conn) noteRead(n int) {
 	c.lock(&c.reading)
 	defer c.unlock(&c.reading)
-	c.received(n, n, nil)
+	c.received(n, nil)
 }
 
 // socketOf returns the socket that r is, or that the Conn that it is wraps, if the kernel can splice

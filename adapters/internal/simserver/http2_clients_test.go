@@ -101,7 +101,7 @@ func badStream(client *Client, secure bool) {
 		if bad = t.open(o, true, false); bad == nil {
 			return
 		}
-		limit = streamTotal
+		limit = handlerTimeout
 		if t.Seed%2 != 0 {
 			time.Sleep(30 * time.Second)
 			t.data(bad, 10, true)

@@ -37,15 +37,15 @@ func TestHTTP2OverTLS(t *testing.T) {
 	}, kinds2(true))
 }
 
-// streamTotal is the StreamTotal of half of the worlds.
-const streamTotal = 20 * time.Second
+// handlerTimeout is the HandlerTimeout of half of the worlds.
+const handlerTimeout = 20 * time.Second
 
 func startHTTP2(w *World, ln net.Listener, limits httplimits.Timeouts, secure bool) (Server, error) {
 	server := &http.Server{Handler: http.HandlerFunc(w.serveNetHTTP), ErrorLog: quiet, Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP2(secure)
 	server.Protocols.SetUnencryptedHTTP2(!secure)
 	if w.Seed%2 == 0 {
-		limits.StreamTotal = streamTotal
+		limits.HandlerTimeout = handlerTimeout
 	}
 	l, err := idlehttp.Wrap(server, ln, limits)
 	if err != nil {

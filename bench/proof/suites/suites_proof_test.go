@@ -85,6 +85,7 @@ func suites() []suite {
 			"TestReverseProxyWebSocketHalfTCP":        hijacked,
 			"TestWriteHeaderNoCodeCheck":              caller,
 			"TestWriteHeaderNoCodeCheck_h1hijack":     caller,
+			"TestServerHandlersCanHandleH2PRI":        "it hijacks the preface of HTTP/2, as x/net/http2/h2c does, whose connections would have no limits",
 		},
 	}, {
 		name: "fasthttp", module: fasthttp, packages: []string{fasthttp, fasthttp + "/fasthttpadaptor", fasthttp + "/fasthttpproxy"},
@@ -94,6 +95,7 @@ func suites() []suite {
 			insert:  "	if SuitesHook != nil { ln = SuitesHook(s, ln) }",
 			declare: "SuitesHook func(*Server, net.Listener) net.Listener",
 		}},
+		differ: map[string]string{"TestAllocationClient": "it counts allocations, and a handler with a HandlerTimeout has a goroutine of its own"},
 	}, {
 		name: "gnet", module: gnet, packages: []string{gnet},
 		patches: []patch{{

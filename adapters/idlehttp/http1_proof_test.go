@@ -87,9 +87,6 @@ func TestTimeoutAfterInterim(t *testing.T) {
 func TestTimeoutAfterInterimAndResponse(t *testing.T) {
 	for name, begin := range map[string]func(w http.ResponseWriter){
 		"Flush": func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
-		"Unwrap": func(w http.ResponseWriter) {
-			w.(interface{ Unwrap() http.ResponseWriter }).Unwrap().(http.Flusher).Flush()
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hang := func(w http.ResponseWriter, r *http.Request) {

@@ -86,7 +86,7 @@ func TestReadFromTooLong(t *testing.T) {
 // TestWriterHasAllMethods: a handler finds every method of net/http's own ResponseWriter on ours.
 func TestWriterHasAllMethods(t *testing.T) {
 	exchange := exchanger(t, true, func(w http.ResponseWriter, r *http.Request) {
-		wantAllMethods(t, w, w.(interface{ Unwrap() http.ResponseWriter }).Unwrap())
+		wantAllMethods(t, w, w.(*exchange).ResponseWriter)
 	})
 	exchange()
 }
