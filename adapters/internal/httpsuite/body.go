@@ -91,6 +91,7 @@ var ofBodies = []promise{
 			for range before {
 				c.Want(http.StatusOK)
 			}
+			c.Send("T") // from which on net/http knows of it
 			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
 		}
 		s.WantOnly(2, "request header", idle.ReasonPhase)
