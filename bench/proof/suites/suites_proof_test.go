@@ -75,17 +75,16 @@ func suites() []suite {
 			declare: "SuitesHook func(*Server, net.Listener) net.Listener",
 		}},
 		differ: map[string]string{
-			"TestTLSServerWithoutTLSConn":             tlsConn,
-			"TestClientServerTLSConnWrapper":          tlsConn, // since Go 1.27
-			"TestAutomaticHTTP2_Serve_NonH2TLSConfig": "it wants Serve to set up no HTTP/2; Wrap does, because ServeTLS may be called, and leaves the TLSConfig alone",
-			"TestTransportProxy":                      forgotten,
-			"TestOnProxyConnectResponse":              forgotten,
-			"TestResponseControllerHijack":            forgotten,
-			"TestHijackAfterCloseNotifier":            hijacked,
-			"TestReverseProxyWebSocketHalfTCP":        hijacked,
-			"TestWriteHeaderNoCodeCheck":              caller,
-			"TestWriteHeaderNoCodeCheck_h1hijack":     caller,
-			"TestServerHandlersCanHandleH2PRI":        "it hijacks the preface of HTTP/2, as x/net/http2/h2c does, whose connections would have no limits",
+			"TestTLSServerWithoutTLSConn":         tlsConn,
+			"TestClientServerTLSConnWrapper":      tlsConn, // since Go 1.27
+			"TestTransportProxy":                  forgotten,
+			"TestOnProxyConnectResponse":          forgotten,
+			"TestResponseControllerHijack":        forgotten,
+			"TestHijackAfterCloseNotifier":        hijacked,
+			"TestReverseProxyWebSocketHalfTCP":    hijacked,
+			"TestWriteHeaderNoCodeCheck":          caller,
+			"TestWriteHeaderNoCodeCheck_h1hijack": caller,
+			"TestServerHandlersCanHandleH2PRI":    "it hijacks the preface of HTTP/2, as x/net/http2/h2c does, whose connections would have no limits",
 		},
 	}, {
 		name: "fasthttp", module: fasthttp, packages: []string{fasthttp, fasthttp + "/fasthttpadaptor", fasthttp + "/fasthttpproxy"},
