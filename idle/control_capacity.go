@@ -56,7 +56,7 @@ func (c *Capacity) validate(t *Tracker) error {
 // suits returns an error if c could evict no connection that begins with the policy p. c may be nil.
 func (c *Capacity) suits(t *Tracker, p Policy) error {
 	h := p.Heartbeat
-	if c != nil && p.pingsAreUse() && c.MinIdle >= h.Interval && !t.opts.PhasesOnly && !slices.Contains(c.Exempt, t.phase) {
+	if c != nil && p.pingsAreUse() && c.MinIdle >= h.Interval && !t.phased && !slices.Contains(c.Exempt, t.phase) {
 		return fmt.Errorf("idle: Capacity.MinIdle is %v, but connections are pinged every %v, and pings count as use, so none would be evicted; use less than the Interval, or set ExplicitUse", c.MinIdle, h.Interval)
 	}
 	return nil

@@ -145,8 +145,7 @@
 //	Hooks        what the tracker calls, one value for all connections
 //	SocketState  what an adapter knows beyond its reports, usually from the kernel
 //	Shard        the connections of an event loop, which need no lock; Tracker.NewShard makes it
-//	Options      its fields Setting and PhasesOnly
-//	Tracker      its methods Track, Expect, NewShard and Setting
+//	Tracker      NewPhased, and its methods Track, Expect, NewShard and Setting
 //
 // An adapter embeds a [Conn] in its connections and tracks it with [Tracker.Track]. It reports
 //

@@ -18,7 +18,7 @@ import (
 // unfinished. Otherwise Ping, OnTimeout, OnEnd and OnDrain are called on
 // goroutines of their own and may block. When many connections are due at once, as many
 // goroutines run. Probe, Unsent and Expire are called in passes, unless OnEnd comes before Expire,
-// and must neither block nor call runtime.Goexit. The same goes for Options.Label, Options.Setting
+// and must neither block nor call runtime.Goexit. The same goes for Options.Label
 // and the function of a Visit. Passes of several shards may call them at the same time, for different
 // connections. A panic in a function is logged and counted, and does
 // not affect other connections.
@@ -168,16 +168,28 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 	return s, nil
 }
 
-// Setting returns the name of the setting by which connections of a phase are ended for r: what
-// [Options].Setting returns, or the field of [Policy]. It returns "" for a reason that is no limit.
+// NewPhased returns a tracker without a policy, for adapters that make policies of settings of their own: each connection
+// has to enter a phase before it does anything else. setting, if not nil, returns the user's name of a limit, given
+// the phase and the reason with which it ends connections, or "" if that name is the field of [Policy]. Errors, ends, metrics and
+// pages have these names. setting must not block. NewPhased fails like [New]. If opts.Tick is 0, the tick is 100 ms.
+func NewPhased(opts *Options, setting func(phase string, r Reason) string) (*Tracker, error) {
+	t, err := New(Policy{IdleTimeout: time.Hour}, opts)
+	if err == nil {
+		t.phased, t.setting = true, setting
+	}
+	return t, err
+}
+
+// Setting returns the name of the setting by which connections of a phase are ended for r: that of [NewPhased],
+// or the field of [Policy]. It returns "" for a reason that is no limit.
 func (t *Tracker) Setting(phase string, r Reason) string {
 	t.mustBeMade()
 	if r == 0 || r >= numLimits {
 		return ""
 	}
 	name := ""
-	if t.opts.Setting != nil {
-		t.calls.Guard("Setting", func() { name = t.opts.Setting(phase, r) })
+	if t.setting != nil {
+		t.calls.Guard("Setting", func() { name = t.setting(phase, r) })
 	}
 	return cmp.Or(name, table[r].setting)
 }

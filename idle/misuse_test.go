@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -149,23 +150,25 @@ func TestPhaseOfAClosedTracker(t *testing.T) {
 	})
 }
 
-// TestPhasesOnly: the initial phase, which has no connections, has no policy that could be replaced.
-func TestPhasesOnly(t *testing.T) {
-	hour, minute := Policy{IdleTimeout: time.Hour}, Policy{IdleTimeout: time.Minute}
-	onDriver(t, hour, &Options{PhasesOnly: true}, func(r *rig) {
-		for what, err := range map[string]error{"Tracker.SetPolicy": r.SetPolicy(minute), "Phase.SetPolicy": r.Initial().SetPolicy(minute)} {
+// TestNewPhased: the initial phase, which has no connections, has no policy that could be replaced.
+func TestNewPhased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		minute := Policy{IdleTimeout: time.Minute}
+		tracker, err := NewPhased(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		for what, err := range map[string]error{"Tracker.SetPolicy": tracker.SetPolicy(minute), "Phase.SetPolicy": tracker.Initial().SetPolicy(minute)} {
 			if err == nil || !strings.Contains(err.Error(), "SetTimeouts") {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if p := r.Policy(); p != hour {
-			t.Errorf("the policy is %+v", p)
-		}
-		other, err := r.Phase(hour)
+		other, err := tracker.Phase(minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := other.SetPolicy(minute); err != nil {
+		if err := other.SetPolicy(Policy{IdleTimeout: time.Hour}); err != nil {
 			t.Errorf("another phase: %v", err)
 		}
 	})

@@ -320,8 +320,8 @@ func (t *Tracker) SetPolicy(p Policy) error {
 	return t.phase.SetPolicy(p)
 }
 
-// errPhasesOnly is the error for a change of the initial phase of an HTTP listener's tracker.
-var errPhasesOnly = errors.New("idle: no connection of this tracker has its initial policy, because all are in other phases; use Phase.SetPolicy of those, or SetTimeouts of an HTTP listener")
+// errPhased is the error for a change of the initial phase of a tracker that has none, such as an HTTP listener's.
+var errPhased = errors.New("idle: no connection of this tracker has its initial policy, because all are in other phases; use Phase.SetPolicy of those, or SetTimeouts of an HTTP listener")
 
 // SetPolicy replaces the policy of the phase, also for the connections that are in it. Any
 // goroutine may call it.
@@ -347,8 +347,8 @@ func (p *Phase) SetPolicy(policy Policy) error {
 		panic("idle: SetPolicy of a nil Phase; did Tracker.Phase return an error?")
 	}
 	t := p.tracker
-	if t.opts.PhasesOnly && p == t.phase {
-		return errPhasesOnly
+	if t.phased && p == t.phase {
+		return errPhased
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

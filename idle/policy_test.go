@@ -249,15 +249,16 @@ func TestSetsLimit(t *testing.T) {
 func TestSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []End
-		tracker, err := New(Policy{Name: "web", IdleTimeout: time.Second}, &Options{
-			OnEnds: func(ends []End) { told = append(told, ends...) },
-			Setting: func(phase string, r Reason) string {
-				if phase == "web" && r == ReasonIdle {
-					return "KeepAlive"
-				}
-				return ""
-			},
+		tracker, err := NewPhased(&Options{OnEnds: func(ends []End) { told = append(told, ends...) }}, func(phase string, r Reason) string {
+			if phase == "web" && r == ReasonIdle {
+				return "KeepAlive"
+			}
+			return ""
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		web, err := tracker.Phase(Policy{Name: "web", IdleTimeout: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,9 +267,11 @@ func TestSetting(t *testing.T) {
 			OnTimeout: func(_ any, err *TimeoutError) bool { asked = err; return false },
 			Expire:    func(_ any, err *TimeoutError) { expired = err },
 		}
-		if err := tracker.Track(new(Conn), t, hooks); err != nil {
+		c := new(Conn)
+		if err := tracker.Track(c, t, hooks); err != nil {
 			t.Fatal(err)
 		}
+		c.Enter(web)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		for _, err := range []*TimeoutError{asked, expired} {
@@ -292,14 +295,11 @@ func TestSetting(t *testing.T) {
 	})
 }
 
-// TestSettingPanics: a panic of Options.Setting is counted, as those of callbacks are, and the
+// TestSettingPanics: a panic of setting is counted, as those of callbacks are, and the
 // name is that of the field.
 func TestSettingPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker, err := New(Policy{IdleTimeout: time.Second}, &Options{
-			Setting: func(string, Reason) string { panic("no name") },
-			Logger:  slog.New(slog.DiscardHandler),
-		})
+		tracker, err := NewPhased(&Options{Logger: slog.New(slog.DiscardHandler)}, func(string, Reason) string { panic("no name") })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestSettingPanics(t *testing.T) {
 		if err := tracker.Track(new(Conn), t, &Hooks{Expire: func(_ any, err *TimeoutError) { expired = err }}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if expired == nil || expired.Setting != "IdleTimeout" || tracker.Stats().Panics == 0 {
 			t.Errorf("the error is %v, and %d panics were counted", expired, tracker.Stats().Panics)

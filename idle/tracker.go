@@ -54,18 +54,6 @@ type Options struct {
 	// wait meanwhile, the rest is lost: Stats.EndsLost counts them. [LogEnds] returns such a
 	// function. If OnEnds panics, that is logged, and it isn't called again with the same ends.
 	OnEnds func(ends []End)
-
-	// The rest is for adapters. The HTTP adapters set it themselves.
-
-	// PhasesOnly says that connections enter a phase before they do anything else, so that the tracker's
-	// own policy never applies. Replacing that policy is then an error.
-	PhasesOnly bool
-
-	// Setting, if not nil, returns the user's name of a limit, given the phase and the reason
-	// with which it ends connections. It returns "" if that name is the field of [Policy]. An adapter
-	// needs it if it makes policies of settings of its own. Errors, ends, metrics and pages
-	// have these names. Setting must not block.
-	Setting func(phase string, r Reason) string
 }
 
 const (
@@ -149,6 +137,10 @@ type Tracker struct {
 	clock *clock.Clock
 	phase *Phase // the phase of new connections
 	opts  Options
+
+	phased  bool // see NewPhased
+	setting func(phase string, r Reason) string
+
 	calls callbacks.Runner
 
 	own  []*Shard      // shards that the driver passes over

@@ -285,7 +285,8 @@ func TestOneName(t *testing.T) {
 	setting := func(phase string, r idle.Reason) string {
 		return map[string]string{"header phase": "HeaderTimeout", "header max_age": "Oldest"}[phase+" "+r.String()]
 	}
-	withOptions(t, Options{}, &idle.Options{Label: func(owner any) string { return owner.(string) }, Setting: setting}, func(s *site) {
+	phased := func(opts *idle.Options) (*idle.Tracker, error) { return idle.NewPhased(opts, setting) }
+	withTrackers(t, Options{}, &idle.Options{Label: func(owner any) string { return owner.(string) }}, phased, func(s *site) {
 		header, err := s.tracker().Phase(idle.Policy{Name: "header", PhaseTimeout: 10 * time.Second, MaxAge: time.Hour})
 		if err != nil {
 			s.Fatal(err)
@@ -295,12 +296,12 @@ func TestOneName(t *testing.T) {
 		if r := get[list](s, "/api/connections").Rows[0]; r.EndsBy != "HeaderTimeout" {
 			s.Errorf("%+v", r)
 		}
-		if p := get[state](s, "/api/state").Phases[1]; fmt.Sprint(p.Limits) != "[{HeaderTimeout 10s} {Oldest 1h0m0s}]" {
+		if p := get[state](s, "/api/state").Phases[0]; fmt.Sprint(p.Limits) != "[{HeaderTimeout 10s} {Oldest 1h0m0s}]" {
 			s.Errorf("%+v", p)
 		}
 		time.Sleep(12 * time.Second)
 		st := get[state](s, "/api/state")
-		if st.Ended["HeaderTimeout"] != 1 || st.Phases[1].Ended["HeaderTimeout"] != 1 || st.Ends[0].Reason != "HeaderTimeout" {
+		if st.Ended["HeaderTimeout"] != 1 || st.Phases[0].Ended["HeaderTimeout"] != 1 || st.Ends[0].Reason != "HeaderTimeout" {
 			s.Errorf("%+v", st)
 		}
 	})

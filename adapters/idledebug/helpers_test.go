@@ -32,6 +32,13 @@ func withLabels(t *testing.T, o Options, label func(any) string, test func(s *si
 }
 
 func withOptions(t *testing.T, o Options, opts *idle.Options, test func(s *site), names ...string) {
+	withTrackers(t, o, opts, func(opts *idle.Options) (*idle.Tracker, error) {
+		return idle.New(idle.Policy{Name: "open", IdleTimeout: time.Minute}, opts)
+	}, test, names...)
+}
+
+// withTrackers is withOptions for trackers that start makes.
+func withTrackers(t *testing.T, o Options, opts *idle.Options, start func(*idle.Options) (*idle.Tracker, error), test func(s *site), names ...string) {
 	opts.Shards, opts.Logger = 2, slog.New(slog.DiscardHandler)
 	if len(names) == 0 {
 		names = []string{"main"}
@@ -39,7 +46,7 @@ func withOptions(t *testing.T, o Options, opts *idle.Options, test func(s *site)
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{T: t, trackers: map[string]*idle.Tracker{}}
 		for _, name := range names {
-			tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: time.Minute}, opts)
+			tracker, err := start(opts)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -100,7 +100,7 @@ type transport struct {
 	hooks        idle.Hooks
 }
 
-// init makes the tracker, whose own policy never applies. It refuses limits that are too long.
+// init makes the tracker. It refuses limits that are too long.
 func (t *transport) init(l ResponseLimits) (err error) {
 	if l.BodyRate.BytesPerSecond > 0 {
 		l.BodyRate.Grace = cmp.Or(l.BodyRate.Grace, 5*time.Second)
@@ -114,7 +114,7 @@ func (t *transport) init(l ResponseLimits) (err error) {
 		return map[idle.Reason]string{idle.ReasonRead: "BodyTimeout", idle.ReasonMinReadRate: "BodyRate"}[r]
 	}
 	t.hooks.Expire = func(owner any, err *idle.TimeoutError) { owner.(*trip).cancel(err) }
-	t.tracker, err = idle.New(idle.Policy{IdleTimeout: time.Hour}, &idle.Options{Tick: idle.TickFor(header, body), PhasesOnly: true, Setting: setting})
+	t.tracker, err = idle.NewPhased(&idle.Options{Tick: idle.TickFor(header, body)}, setting)
 	if err == nil {
 		t.header, err = t.tracker.Phase(header)
 	}

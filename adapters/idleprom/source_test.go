@@ -102,7 +102,12 @@ func TestOneName(t *testing.T) {
 		setting := func(phase string, r idle.Reason) string {
 			return map[string]string{"header phase": "HeaderTimeout", "body read": "BodyTimeout"}[phase+" "+r.String()]
 		}
-		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, &idle.Options{Setting: setting})
+		tr, err := idle.NewPhased(nil, setting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		c := collectorOf(t, tr, nil)
 		for i, p := range []idle.Policy{{Name: "header", PhaseTimeout: time.Second}, {Name: "body", ReadTimeout: time.Second}, {Name: "body", PhaseTimeout: time.Second}} {
 			for _, c := range track(t, tr, i+1) {
 				c.Enter(phase(t, tr, p))

@@ -24,15 +24,16 @@ type streams struct {
 	window  int64 // see SetWindow
 }
 
-// init makes the tracker of streams, with the policy p. opts are the options of the connections' tracker.
-func (s *streams) init(opts idle.Options, p idle.Policy) (err error) {
+// init makes the tracker of streams of l, with the policy p.
+func (s *streams) init(l *Listener, p idle.Policy) (err error) {
 	s.hooks = idle.Hooks{
 		Probe:     func(owner any, about idle.Reason) idle.SocketState { return owner.(*Stream).probe(about) },
 		OnTimeout: func(owner any, err *idle.TimeoutError) bool { return owner.(*Stream).onTimeout(err) },
 		Expire:    func(owner any, err *idle.TimeoutError) { owner.(*Stream).fail(err) },
 	}
+	opts := l.options
 	opts.OnEnds = nil // it is for connections
-	if s.tracker, err = newTracker(opts); err != nil {
+	if s.tracker, err = idle.NewPhased(&opts, l.setting); err != nil {
 		return err
 	}
 	if s.phase, err = s.tracker.Phase(p); err != nil {

@@ -83,16 +83,12 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if ln == nil {
 		return nil, errors.New("the listener is nil")
 	}
-	if t.Idle.Setting != nil {
-		return nil, errSetting
-	}
 	now, err := newTerms(t)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listener{ln: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle}
 	l.options.Tick = cmp.Or(l.options.Tick, max(defaultTick, l.options.Budget))
-	l.options.Setting = l.setting
 	l.now.Store(now)
 	l.drain.stopped, l.drain.mayFail = context.WithCancel(context.Background())
 	callbacks := idle.Hooks{
@@ -111,7 +107,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		e.Unread = e.Unread || about == idle.ReasonPhase && c.isParsing() || c.isFlushing()
 		return e
 	}
-	if l.tracker, err = newTracker(l.options); err != nil {
+	if l.tracker, err = idle.NewPhased(&l.options, l.setting); err != nil {
 		return nil, named("", err)
 	}
 	if l.phases, err = l.makePhases(now); err != nil {
@@ -119,7 +115,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		return nil, err
 	}
 	if h2 != NoHTTP2 {
-		if err := l.streams.init(l.options, now.policies[stream]); err != nil {
+		if err := l.streams.init(l, now.policies[stream]); err != nil {
 			l.tracker.Close()
 			return nil, err
 		}
@@ -145,13 +141,6 @@ func Serve[S any, L net.Listener](s S, ln net.Listener, t httplimits.Timeouts,
 
 // defaultTick suits any policy that Watch may be given.
 const defaultTick = 10 * time.Millisecond
-
-// newTracker returns a tracker for connections that enter a phase before they do
-// anything else. Its own policy never applies, but a tracker must have a limit.
-func newTracker(opts idle.Options) (*idle.Tracker, error) {
-	opts.PhasesOnly = true
-	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
-}
 
 // IsServed reports whether a server has begun to accept from l and l is not closed.
 func IsServed(l *Listener) bool {

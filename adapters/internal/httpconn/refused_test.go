@@ -95,7 +95,7 @@ func wantPrefix(t *testing.T, got error, want string) {
 
 // TestLongestIsThatOfIdle, which knows how many ticks its clock can count.
 func TestLongestIsThatOfIdle(t *testing.T) {
-	tracker, err := newTracker(idle.Options{Tick: defaultTick})
+	tracker, err := idle.NewPhased(&idle.Options{Tick: defaultTick}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package httpconn
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
@@ -24,9 +23,7 @@ func newTerms(t httplimits.Timeouts) (*terms, error) {
 	return &terms{t, policies, settingOf}, nil
 }
 
-var errSetting = errors.New("Idle.Setting is set, but the limits have the names of the Timeouts; leave it nil")
-
-// setting returns the name of the setting behind a limit, for [idle.Options]. It is "" for
+// setting returns the name of the setting behind a limit, for [idle.NewPhased]. It is "" for
 // policies that the user has made.
 func (l *Listener) setting(phase string, r idle.Reason) string {
 	return l.now.Load().settingOf[limitKey{phase, r}]
@@ -115,8 +112,6 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 		return refuse("Budget", o.Budget, was.Budget)
 	case o.Logger != nil && o.Logger != was.Logger:
 		return refuse("Logger", "another one", "its own")
-	case o.Setting != nil:
-		return errSetting
 	}
 	return nil
 }

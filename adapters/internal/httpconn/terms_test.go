@@ -233,7 +233,6 @@ func TestSetTimeoutsRefuses(t *testing.T) {
 			{httplimits.Timeouts{Idle: idle.Options{Tick: time.Second}}, "Idle.Tick is 1s, but the listener was made with 20ms"},
 			{httplimits.Timeouts{Idle: idle.Options{Shards: 3}}, "Idle.Shards is 3"},
 			{httplimits.Timeouts{Idle: idle.Options{Budget: 3}}, "Idle.Budget is 3ns"},
-			{httplimits.Timeouts{Idle: idle.Options{Setting: func(string, idle.Reason) string { return "" }}}, "Idle.Setting is set"},
 			{httplimits.Timeouts{OnTimeout: func(net.Conn, *idle.TimeoutError) bool { return true }}, "OnTimeout is set"},
 		} {
 			err := l.SetTimeouts(test.to)
@@ -362,8 +361,4 @@ func TestSettingsInMetrics(t *testing.T) {
 			t.Errorf("hijacked connections have %q", got)
 		}
 	})
-	own := httplimits.Timeouts{Idle: idle.Options{Setting: func(string, idle.Reason) string { return "" }}}
-	if _, err := NewListener("httpconn", wires{}, own, NoHTTP2); err == nil || !strings.Contains(err.Error(), "Idle.Setting is set") {
-		t.Errorf("a name of the user's: %v", err)
-	}
 }
