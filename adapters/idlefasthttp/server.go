@@ -264,7 +264,7 @@ func onState(c *httpconn.Conn, nc net.Conn, to fasthttp.ConnState) {
 }
 
 // LameDuck asks clients to leave while the servers of the listeners go on. It returns when the
-// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time than
+// time d has passed. If ctx is done before, LameDuck is taken back, and returns the error of ctx. Call it before [Shutdown], with more time than
 // load balancers need to notice that the server is leaving:
 //
 //	err := idlefasthttp.LameDuck(ctx, 10*time.Second, ln)

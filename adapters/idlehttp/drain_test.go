@@ -1,6 +1,7 @@
 package idlehttp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -49,6 +50,49 @@ func TestShutdownAgainAtOnce(t *testing.T) {
 		}
 		if err := Shutdown(context.Background(), idle.Drain{ForceAfter: 10 * time.Millisecond}, l); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestLameDuckTakenBack cancels a LameDuck, but not another one that has begun meanwhile.
+func TestLameDuckTakenBack(t *testing.T) {
+	inBubble(t, Timeouts{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, l *Listener, pipes *idletest.Listener) {
+		asks := func() bool {
+			nc, err := pipes.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			r, err := http.ReadResponse(bufio.NewReader(nc), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Close
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		for _, ctx := range []context.Context{ctx, context.Background()} {
+			go LameDuck(ctx, time.Hour, l)
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if !l.IsDraining() || !asks() {
+			t.Error("the other one is taken back too")
+		}
+		time.Sleep(2 * time.Hour)
+		if !l.IsDraining() || !asks() {
+			t.Error("it ends with its time")
+		}
+	})
+	inBubble(t, Timeouts{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, l *Listener, pipes *idletest.Listener) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := LameDuck(ctx, time.Hour, l); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if l.IsDraining() {
+			t.Error("it isn't taken back")
 		}
 	})
 }

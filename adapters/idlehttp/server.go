@@ -203,7 +203,7 @@ func (l *Listener) hook(s *http.Server) {
 }
 
 // LameDuck asks clients to leave while the servers of the listeners go on. It returns when the
-// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time than
+// time d has passed. If ctx is done before, LameDuck is taken back, and returns the error of ctx. Call it before [Shutdown], with more time than
 // load balancers need to notice that the server is leaving:
 //
 //	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)

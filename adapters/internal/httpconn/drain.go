@@ -15,9 +15,9 @@ import (
 
 // drain is the state of a listener's Drain, Shutdown or LameDuck.
 type drain struct {
-	some atomic.Bool // connections have been asked to finish, or will be
-	lame atomic.Bool // each response asks its client to leave; see LameDuck
-	told sync.Map    // those that are still open: maps *Conn to a func() that reports its first request
+	some atomic.Bool  // connections have been asked to finish, or will be
+	lame atomic.Int32 // if above 0, each response asks its client to leave; see LameDuck
+	told sync.Map     // those that are still open: maps *Conn to a func() that reports its first request
 
 	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
 	// server would otherwise end with an error before it is shut down.
@@ -81,7 +81,7 @@ func (c *Conn) firstRequest() {
 // IsDraining reports whether all clients should leave: from LameDuck or Shutdown on, and during a
 // Drain of the tracker.
 func (l *Listener) IsDraining() bool {
-	return l.drain.lame.Load() || l.drain.stopping.Load() || l.tracker.Draining() != nil
+	return l.drain.lame.Load() > 0 || l.drain.stopping.Load() || l.tracker.Draining() != nil
 }
 
 // AsksToClose reports whether connections of l have been asked to finish, or will be.
@@ -93,7 +93,7 @@ func (c *Conn) IsTold() bool {
 	if !c.listener.drain.some.Load() {
 		return false
 	}
-	if c.listener.drain.lame.Load() {
+	if c.listener.drain.lame.Load() > 0 {
 		return true
 	}
 	_, told := c.listener.drain.told.Load(c)
@@ -163,7 +163,7 @@ func (l *Listener) getServer() (server any, shut func(context.Context) error) {
 	return l.server, l.shut
 }
 
-// LameDuck asks clients to leave while their server goes on, for the time d or until ctx is done.
+// LameDuck asks clients to leave while their server goes on, for the time d. If ctx is done before, that's taken back.
 // pkg is the adapter.
 func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listeners []L) error {
 	all, err := innerOf(pkg, "LameDuck", listeners)
@@ -174,11 +174,14 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 		return fmt.Errorf("%s: LameDuck of %v; it must be at least 1ms; write it with a unit, like 30*time.Second", pkg, d)
 	}
 	for _, l := range all {
-		l.drain.lame.Store(true)
+		l.drain.lame.Add(1)
 		l.drain.some.Store(true)
 	}
 	select {
 	case <-ctx.Done():
+		for _, l := range all {
+			l.drain.lame.Add(-1)
+		}
 		return ctx.Err()
 	case <-time.After(d):
 		return nil
