@@ -135,7 +135,7 @@
 //		_, err = conn.Read(make([]byte, 1)) // fails after an hour, with a *TimeoutError
 //	})
 //
-// Package adapters/idletest has a listener of pipes, for tests of whole servers.
+// Package adapters/idletest has a listener of pipes, for tests of whole servers; see docs/testing.md.
 //
 // # For authors of adapters
 //

@@ -34,7 +34,7 @@
 // idletest. All goroutines of a bubble have to end, and two of fasthttp's don't by themselves.
 // One starts with the first response and never ends, so let some server answer a request
 // outside of the bubble first. The pool of workers ends 10 s after Shutdown, so sleep for
-// 11 s before the bubble ends.
+// 11 s before the bubble ends. docs/testing.md has a test.
 //
 // # What clients see
 //

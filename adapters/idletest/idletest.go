@@ -10,6 +10,8 @@
 //		...
 //		// write half a request, and read the 408
 //	})
+//
+// docs/testing.md has more, for TLS, fasthttp and callbacks.
 package idletest
 
 import (
