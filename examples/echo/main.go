@@ -1,4 +1,4 @@
-// Command echo is an echo server that closes idle clients on time.
+// Command echo is an echo server that closes idle clients.
 //
 //	go run ./examples/echo
 //	nc 127.0.0.1 9000       # type nothing, and the server disconnects you after 10 seconds
