@@ -88,8 +88,8 @@ type Draining struct {
 // themselves, closed or timed out; how many the drain has ended, and how many more when ForceAfter had passed
 // (forced); how many are left; and how long it took. Done is closed when the line has been written.
 //
-// Drain fails with [ErrClosed] if the tracker is closed. It also fails if a value in d is invalid; the
-// error names it. It may be called from any goroutine, callbacks included.
+// A drain of a closed tracker is over at once. Drain fails if a value in d is invalid; the error names
+// it. It may be called from any goroutine, callbacks included.
 func (t *Tracker) Drain(d Drain) (*Draining, error) {
 	t.mustBeMade()
 	if err := d.validate(); err != nil {
@@ -104,10 +104,7 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 	if d.ForceAfter > 0 {
 		next.force = next.from + in(d.ForceAfter) + 1
 	}
-	was, err := t.beginDrain(next)
-	if err != nil {
-		return nil, err
-	}
+	was := t.beginDrain(next)
 	for _, over := range []*Draining{was, next} {
 		if over != nil && over != t.draining.Load() {
 			<-over.done // as soon as that's logged
@@ -117,12 +114,13 @@ func (t *Tracker) Drain(d Drain) (*Draining, error) {
 }
 
 // beginDrain lets next take the place of the drain that is under way, which it returns.
-func (t *Tracker) beginDrain(next *Draining) (was *Draining, err error) {
+func (t *Tracker) beginDrain(next *Draining) (was *Draining) {
 	left := t.live()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return nil, ErrClosed
+		next.finish(0)
+		return nil
 	}
 	next.shards = int64(len(t.own) + len(t.loops))
 	if was = t.draining.Swap(next); was != nil {
@@ -137,7 +135,7 @@ func (t *Tracker) beginDrain(next *Draining) (was *Draining, err error) {
 	}
 	t.begin(v)
 	t.checkEmpty()
-	return was, nil
+	return was
 }
 
 // Draining returns the drain that is under way, or nil.

@@ -81,6 +81,13 @@ func (r *run) used() bool {
 	return opened && !r.ended
 }
 
+// isOver reports whether the run has ended.
+func (r *run) isOver() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.ended
+}
+
 // end stops the tracker's goroutine and waits for it. After end, nothing is
 // handed to a loop any more.
 func (r *run) end() {

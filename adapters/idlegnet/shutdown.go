@@ -33,18 +33,18 @@ var (
 // Shutdown hadn't been called.
 func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 	r := h.run.Load()
-	if r == nil {
+	switch {
+	case r == nil:
 		return errNotServing
-	}
-	if !r.leaving.CompareAndSwap(false, true) {
+	case !r.leaving.CompareAndSwap(false, true):
 		return errLeaving
+	case r.isOver():
+		r.leaving.Store(false)
+		return errNotServing
 	}
 	drain, err := r.tracker.Drain(d)
 	if err != nil {
 		r.leaving.Store(false)
-		if errors.Is(err, idle.ErrClosed) {
-			return errNotServing
-		}
 		return err
 	}
 	for now := drain; now != nil && err == nil; now = r.tracker.Draining() {

@@ -216,15 +216,11 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		defer l.drain.shutting.Store(false)
 	}
 	for _, l := range all {
-		switch own, err := l.tracker.Drain(d); {
-		case err == nil:
-			begun[l] = own
-		case !errors.Is(err, idle.ErrClosed): // a closed tracker has no connections
-			for _, own := range begun {
-				own.Cancel()
-			}
+		own, err := l.tracker.Drain(d)
+		if err != nil { // d is invalid, so none has begun
 			return fmt.Errorf("%s: Shutdown: %w", pkg, err)
 		}
+		begun[l] = own
 	}
 	for _, l := range all {
 		l.drain.some.Store(true)
