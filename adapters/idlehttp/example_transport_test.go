@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
@@ -43,11 +44,13 @@ func ExampleTransport() {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorLog:  log.New(io.Discard, "", 0), // has the timeouts of bodies
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if timeout := new(idle.TimeoutError); errors.As(err, &timeout) {
+			var timeout *idle.TimeoutError
+			switch {
+			case !errors.As(err, &timeout):
+				w.WriteHeader(http.StatusBadGateway)
+			case strings.HasPrefix(timeout.Phase, "response "): // otherwise the client is late, and gets a 408
 				http.Error(w, "the model is late: "+timeout.Setting, http.StatusGatewayTimeout)
-				return
 			}
-			w.WriteHeader(http.StatusBadGateway)
 		},
 	}
 	front := listen()

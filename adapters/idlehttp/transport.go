@@ -48,6 +48,10 @@ type ResponseLimits struct {
 // HTTP/2 it resets the stream, and other requests of the connection go on. A timeout is never early, and late by
 // about a tick: 1/50 of the shortest limit, from 10 to 100 ms.
 //
+// If a client of a gateway doesn't send its body in time, RoundTrip fails with an idle.TimeoutError too. Its Phase
+// is "request" or "request stream". Answer nothing then, and the client gets a 408; the ErrorHandler that
+// httputil.ReverseProxy has by default answers 502 to both.
+//
 // All requests have the same limits. For others, make a second Transport with the same base: they share its
 // connections. The following has no limit here:
 //

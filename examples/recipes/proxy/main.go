@@ -46,7 +46,7 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 func serve(ln net.Listener, target *url.URL, dial dialer) error {
 	// A connection is silent while the server works on a request, and while it waits for
 	// one, so this limit is for both.
-	upstream, err := idle.New(idle.Policy{IdleTimeout: 2 * time.Minute, WriteTimeout: 30 * time.Second}, nil)
+	upstream, err := idle.New(idle.Policy{Name: "upstream", IdleTimeout: 2 * time.Minute, WriteTimeout: 30 * time.Second}, nil)
 	if err != nil {
 		return err
 	}
@@ -82,13 +82,15 @@ func limited(dial dialer, t *idle.Tracker) dialer {
 	}
 }
 
-// badGateway answers a request that the server hasn't answered.
+// badGateway answers a request that the server hasn't answered. If the client hasn't sent its body in time,
+// that's left to idlehttp, which answers 408.
 func badGateway(w http.ResponseWriter, r *http.Request, err error) {
 	log.Printf("%s %s: %v", r.Method, r.URL.Path, err)
 	var timeout *idle.TimeoutError
-	if errors.As(err, &timeout) {
+	switch {
+	case !errors.As(err, &timeout):
+		w.WriteHeader(http.StatusBadGateway)
+	case timeout.Phase == "upstream":
 		w.WriteHeader(http.StatusGatewayTimeout)
-		return
 	}
-	w.WriteHeader(http.StatusBadGateway)
 }

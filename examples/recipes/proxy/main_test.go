@@ -13,18 +13,20 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/adapters/idletest"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestBothSides has a client that sends half a request, and a server that doesn't answer.
+// TestBothSides has clients that send half a header and half a body, and a server that doesn't answer.
 func TestBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		front, back := idletest.NewListener(), idletest.NewListener()
 		go idlehttp.Serve(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
 			if r.URL.Path == "/slow" {
 				<-r.Context().Done()
 			}
 			io.WriteString(w, "hello")
-		})}, back, idlehttp.Timeouts{})
+		})}, back, idlehttp.Timeouts{BodyTimeout: time.Hour, BodyRate: idle.Rate{BytesPerSecond: idlehttp.Off}})
 		go serve(front, &url.URL{Scheme: "http", Host: "back"}, func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return back.DialContext(ctx)
 		})
@@ -49,6 +51,9 @@ func TestBothSides(t *testing.T) {
 		}
 		if waited := exchange("GET / HTTP/1.1\r\nHost: a", "408", ""); waited != 10*time.Second {
 			t.Errorf("half a request is answered after %v", waited)
+		}
+		if waited := exchange("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf", "408", ""); waited > 10*time.Second {
+			t.Errorf("half a body is answered after %v", waited)
 		}
 		if waited := exchange("GET /slow"+rest, "504", ""); waited != 2*time.Minute {
 			t.Errorf("a request that the server doesn't answer is answered after %v", waited)
