@@ -68,7 +68,7 @@ type Stats struct {
 
 // ByReason returns how many connections the tracker has ended, by each of [Reasons]; zeros
 // are included.
-func (s *Stats) ByReason() map[Reason]uint64 {
+func (s Stats) ByReason() map[Reason]uint64 {
 	all := map[Reason]uint64{}
 	for _, r := range Reasons() {
 		all[r] = s.TimedOut[r]
@@ -241,7 +241,7 @@ func BucketBound(i int) time.Duration {
 }
 
 // Count returns the number of durations in h.
-func (h *Histogram) Count() (n uint64) {
+func (h Histogram) Count() (n uint64) {
 	for _, in := range h.Buckets {
 		n += in
 	}
@@ -250,7 +250,7 @@ func (h *Histogram) Count() (n uint64) {
 
 // Quantile returns the duration that a share q of all durations does not exceed. q is from 0 to
 // 1. The result is the bound of a bucket, so it may be up to twice as long. It is 0 if h is empty.
-func (h *Histogram) Quantile(q float64) time.Duration {
+func (h Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(math.Ceil(q * float64(h.Count())))
 	sum := uint64(0)
 	for i, in := range h.Buckets {
