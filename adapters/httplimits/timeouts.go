@@ -60,8 +60,8 @@ type Timeouts struct {
 	//
 	// HTTP/2: it applies until something of the response has been sent. Then both sides may be silent for
 	// any time, as in gRPC streams. So if a handler expects the client to pause, it must
-	// flush the response's header first. The limit doesn't pass while the connection
-	// receives as many bytes as BodyRate, or its default, demands, nor while bodies that other handlers don't read
+	// flush the response's header first. The limit starts over if the connection has meanwhile received
+	// as many bytes as BodyRate, or its default, demands, or if bodies that other handlers don't read
 	// may close the connection's window. When it passes, the handler's read fails, and other requests go on.
 	BodyTimeout time.Duration
 
@@ -96,8 +96,8 @@ type Timeouts struct {
 	//
 	// HTTP/2: it limits how long a write of the handler may wait. Every 16 kB that get through are progress. A
 	// client shows that it reads by opening its window. So the slowest steady reader takes half its window, or 16 kB if
-	// that is more, in this time. The limit doesn't pass while the client takes as much from the connection as WriteRate, or its
-	// default, demands. When it passes, the stream is reset.
+	// that is more, in this time. The limit starts over if the client has meanwhile taken as much from the connection as
+	// WriteRate, or its default, demands. When it passes, the stream is reset.
 	WriteTimeout time.Duration
 
 	// WriteRate is the minimum rate at which the client must read a response,
@@ -146,7 +146,7 @@ type Timeouts struct {
 	// goroutine of its own. If it returns true, the connection is kept and the limit
 	// starts over. err.Setting is the name of a field of Timeouts, or of idle.Policy if
 	// the connection is hijacked. err.Phase is one of the phases that the package
-	// documentation lists. OnTimeout is also called before an HTTP/2 stream is reset. c
+	// documentation lists, or the Name of a policy of Hijacked or Watch. OnTimeout is also called before an HTTP/2 stream is reset. c
 	// is then the stream's connection. It isn't called for MaxAge of a hijacked connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
@@ -170,7 +170,7 @@ type Stats struct {
 	idle.Stats
 
 	// Phases has the number of connections that timed out in each phase, by the
-	// phase's name. For "request stream" it is the number of HTTP/2 requests that a
+	// phase's name; hijacked ones all count as "hijacked". For "request stream" it is the number of HTTP/2 requests that a
 	// limit made fail; their connections are not counted for that.
 	Phases map[string]uint64
 

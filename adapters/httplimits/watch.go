@@ -21,5 +21,6 @@ type Callbacks struct {
 	// doesn't. OnEnd may write a farewell, but not after a limit of writing. The connection is closed when OnEnd and then
 	// Timeouts.OnEnd have returned, or a second after OnEnd began. Nothing is read
 	// any more, so OnEnd must not wait for an answer: send the close frame of a WebSocket, but don't wait for the peer's.
+	// WriteControl of gorilla/websocket doesn't. Close of coder/websocket does, which takes that second, so send a message instead.
 	OnEnd func(err *idle.TimeoutError)
 }

@@ -23,7 +23,9 @@
 //	h.Conn(c).Enter(phase)
 //
 // A phase is cheap, so each client can have its own, such as one for the heartbeat that it has
-// negotiated. Making one in OnTraffic doesn't block the loop.
+// negotiated. Making one in OnTraffic doesn't block the loop. A limit that is shorter than the tick is
+// refused. If clients may ask for short ones, set Options.Idle.Tick, because the default suits the policy of
+// Wrap only.
 //
 // # Callbacks
 //
@@ -39,8 +41,8 @@
 //
 // [idle.Policy] and [Options] are plain values; Wrap copies them. Everything that happens to a
 // connection happens on its loop, without locks. The methods of [Conn] must be called there,
-// except AsyncEnter and AsyncBeat. So must [Handler.Conn]. Any goroutine may call the other
-// methods of Handler, and the methods of its tracker and phases.
+// except End, Gnet and those whose names begin with Async. So must [Handler.Conn]. Any
+// goroutine may call the other methods of Handler, and the methods of its tracker and phases.
 //
 // # Shutting down
 //

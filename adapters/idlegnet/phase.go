@@ -28,8 +28,8 @@ func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
 
 // Conn controls the timeouts of a connection. Through it, the user reports what only the user
 // knows, such as beats. The user may keep it. Its methods do nothing if it's nil or if the
-// connection is closed. Call them on the connection's loop, which means in a callback. The Async
-// methods may be called from any goroutine.
+// connection is closed. Call them on the connection's loop, which means in a callback. End, Gnet and
+// the Async methods may be called from any goroutine.
 type Conn conn
 
 // Conn returns the Conn of c, or nil if c is closed or UDP. Call it on c's loop,

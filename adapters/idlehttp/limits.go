@@ -23,7 +23,7 @@ type RequestLimits = httplimits.RequestLimits
 // SetLimits gives the request r limits of its own, until its end. Call it in the handler,
 // before the body is read or between two reads of it:
 //
-//	idlehttp.SetLimits(r, idlehttp.RequestLimits{BodyTimeout: 5 * time.Minute, BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}})
+//	idlehttp.SetLimits(r, idlehttp.RequestLimits{BodyTimeout: 5 * time.Minute, BodyRate: idle.Rate{BytesPerSecond: idlehttp.Off}})
 //
 // If the handler leaves the rest of a body unread, the server reads it under these limits too. As
 // always, a read deadline that the handler sets replaces BodyTimeout and BodyRate.

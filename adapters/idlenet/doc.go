@@ -27,7 +27,8 @@
 //	idlenet.Unwrap(conn).Enter(phase)
 //
 // A phase is cheap, so each client can have its own, such as one for the keepalive that it has
-// negotiated.
+// negotiated. A limit that is shorter than the tick is refused. If clients may ask for short ones, set
+// Options.Idle.Tick, because the default suits the policy of Wrap only.
 //
 // # TLS
 //
