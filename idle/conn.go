@@ -1,11 +1,11 @@
 package idle
 
 import (
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/words"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -88,7 +88,7 @@ const (
 type Conn struct {
 	// What an activity needs is one cache line.
 	shard                         *Shard
-	phase                         words.Pointer[Phase]
+	phase                         atomic.Pointer[Phase]
 	in, out                       flow
 	lastIn, lastOut, used, placed tickWord
 
@@ -103,8 +103,8 @@ type Conn struct {
 
 // A flow is one direction of a connection. One goroutine at a time reports on it.
 type flow struct {
-	at   words.Int64 // when the wait began, with the lowest bit set, or when a pause did, if there is a minimum rate
-	paid words.Int64 // up to when waits are paid for, in phases with a minimum rate
+	at   atomic.Int64 // when the wait began, with the lowest bit set, or when a pause did, if there is a minimum rate
+	paid atomic.Int64 // up to when waits are paid for, in phases with a minimum rate
 }
 
 const waiting = 1 // the lowest bit of flow.at
@@ -116,7 +116,7 @@ func (f *flow) waits() bool { return f.at.Load()&waiting != 0 }
 type tickWord = clock.AtomicStamp
 
 // A word is a tickWord in the fast path of an activity. With its method Load that would not be inlined.
-type word = words.Uint32
+type word = atomic.Uint32
 
 // Touch reports that something has arrived. Any number of goroutines may call it at once.
 func (c *Conn) Touch() {
@@ -529,23 +529,30 @@ func (c *Conn) isBusy() bool {
 // of Track.
 func (c *Conn) start(p *Phase, l *limits) (stamp clock.Stamp) {
 	stamp, now := c.shard.instant(l.in.rate > 0 || l.out.rate > 0)
-	words.SetPointer(&c.phase, p)
-	set := func(w *tickWord) { words.SetUint32((*word)(w), stamp.Bits()) }
-	set(&c.lastIn)
-	set(&c.lastOut)
-	set(&c.used)
-	set(&c.unread)
-	set(&c.beat)
-	set(&c.pinged)
-	set(&c.began)
-	set(&c.born)
-	set(&c.told)
-	words.SetInt64(&c.in.at, now|waiting)
-	words.SetInt64(&c.in.paid, now)
-	words.SetInt64(&c.out.at, now&^waiting)
-	words.SetInt64(&c.out.paid, now)
-	words.SetUint32((*word)(&c.placed), stamp.Bits()+l.first)
+	set(&c.phase, p)
+	set(&c.lastIn, stamp)
+	set(&c.lastOut, stamp)
+	set(&c.used, stamp)
+	set(&c.unread, stamp)
+	set(&c.beat, stamp)
+	set(&c.pinged, stamp)
+	set(&c.began, stamp)
+	set(&c.born, stamp)
+	set(&c.told, stamp)
+	set(&c.in.at, now|waiting)
+	set(&c.in.paid, now)
+	set(&c.out.at, now&^waiting)
+	set(&c.out.paid, now)
+	set((*word)(&c.placed), stamp.Bits()+l.first)
 	return stamp
+}
+
+// set is a plain store of v in the atomic word w, which nobody else can see yet. v has the type that w loads.
+func set[W, V any, P interface {
+	*W
+	Load() V
+}](w P, v V) {
+	*(*V)(unsafe.Pointer((*W)(w))) = v
 }
 
 // refresh moves old ticks forward, so that their age does not overflow. None is older than born.
@@ -602,7 +609,7 @@ func (c *Conn) keep(by Reason, stamp clock.Stamp, now int64) {
 }
 
 // state is the state of a connection: flags, and above them the misses of the heartbeat.
-type state struct{ words.Uint32 }
+type state struct{ atomic.Uint32 }
 
 // misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }

@@ -70,10 +70,8 @@ type stress struct {
 	mu      sync.Mutex
 	all     []*racer
 	stayers []*stayer
-	lasting []*Phase    // that stayers are in
-	exempt  *Phase      // without limits
-	made    func(*Conn) // is told of each Conn before it is tracked
-	unread  bool        // peers have unread input now and then
+	lasting []*Phase // that stayers are in
+	exempt  *Phase   // without limits
 
 	visits, replaced atomic.Int64
 	ends             stressedEnds
@@ -89,7 +87,7 @@ type stressed struct {
 const busySlots = 16
 
 func newStress(t *testing.T, seed uint64) *stress {
-	s := &stress{t: t, seed: seed, slots: make([]stressed, busySlots+256), made: func(*Conn) {}}
+	s := &stress{t: t, seed: seed, slots: make([]stressed, busySlots+256)}
 	s.ends.told, s.ends.reasons = map[string]int{}, map[Reason]uint64{}
 	first := racePolicy
 	first.Name = "phase 0"
@@ -246,12 +244,11 @@ func (s *stress) begin(k *slotted, track func(*Conn, any, *Hooks) error) {
 	k.using.Lock()
 	defer k.using.Unlock()
 	o := &racer{}
-	o.label, o.unread = s.newLabel(), s.unread
+	o.label = s.newLabel()
 	if k.conn != nil && k.conn.Stop() {
 		k.cur.Load().outcomes.Add(1)
 	}
 	c := &Conn{}
-	s.made(c)
 	switch err := track(c, o, hooksOf(o)); err {
 	case nil:
 		k.conn = c
@@ -402,7 +399,6 @@ func (s *stress) readyToVisit() {
 func (s *stress) stay(n int, track func(*Conn, any, *Hooks) error) (all []*stayer) {
 	for len(all) < n {
 		k := &stayer{owner: &racer{label: s.newLabel()}}
-		s.made(&k.conn)
 		switch err := track(&k.conn, k.owner, hooksOf(k.owner)); err {
 		case nil:
 		case ErrClosed:

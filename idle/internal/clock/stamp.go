@@ -1,6 +1,6 @@
 package clock
 
-import "github.com/idlewheel/idlewheel/idle/internal/words"
+import "sync/atomic"
 
 // A Stamp is a tick as a connection stores it, in 32 bits. The zero Stamp is no tick: it is
 // what the copies of a sleeping clock hold. Only [StampOf] makes other stamps, so none of
@@ -39,19 +39,19 @@ func (s Stamp) Later(t Stamp) Stamp {
 
 // An AtomicStamp is a Stamp that several goroutines may use. The zero AtomicStamp holds the
 // zero Stamp.
-type AtomicStamp words.Uint32
+type AtomicStamp atomic.Uint32
 
 // Load returns the stamp.
-func (a *AtomicStamp) Load() Stamp { return Stamp{(*words.Uint32)(a).Load()} }
+func (a *AtomicStamp) Load() Stamp { return Stamp{(*atomic.Uint32)(a).Load()} }
 
 // Store sets the stamp.
-func (a *AtomicStamp) Store(s Stamp) { (*words.Uint32)(a).Store(s.bits) }
+func (a *AtomicStamp) Store(s Stamp) { (*atomic.Uint32)(a).Store(s.bits) }
 
 // Raise moves the stamp forward to s, never back.
 func (a *AtomicStamp) Raise(s Stamp) {
 	for {
 		have := a.Load()
-		if s.Sub(have) <= 0 || (*words.Uint32)(a).CompareAndSwap(have.bits, s.bits) {
+		if s.Sub(have) <= 0 || (*atomic.Uint32)(a).CompareAndSwap(have.bits, s.bits) {
 			return
 		}
 	}

@@ -2,7 +2,4 @@
 // words, and of the clock's sleep. All interleavings of a few threads are explored. A model
 // uses none of the code, and is changed before the code is. docs/correctness.md says what is
 // shown, and what isn't.
-//
-// [Transitions] and [Programs] say the same as data: how the state changes, and in which order
-// an operation loads and stores the words. A [Checker] compares what the code does with them.
 package model

@@ -17,9 +17,6 @@ type exploration[M faulty, R comparable] struct {
 	path    []stepped
 	fault   string    // the first one found
 	trace   []stepped // how it came about
-
-	// took is told of each step of a thread; may be nil. It sets next.done.
-	took func(s *threadStep[M, R], thread int, now, next *situation[M, R])
 }
 
 // A faulty is a shared memory. It says what is wrong with it, if anything is.
@@ -43,47 +40,23 @@ type threadOf[M, R any] struct {
 type threadStep[M, R any] struct {
 	name string
 	do   func(*M, *R) string
-	may  []string // the transitions of the state that it may make, see Transitions
-
-	// See Programs.
-	first string   // the operation of which it's the first step
-	words []string // what it does to words, see does
-	skips bool     // it does what the steps do that it skips: they only load
 }
 
 const blocked = "\x00blocked"
 
-func (t *threadOf[M, R]) step(name string, do func(*M, *R) string) *threadStep[M, R] {
+func (t *threadOf[M, R]) step(name string, do func(*M, *R) string) {
 	if _, ok := t.at[name]; ok {
 		panic("two steps of that name: " + name)
 	}
 	t.at[name] = len(t.steps)
-	t.steps = append(t.steps, threadStep[M, R]{name: name, do: do})
-	return &t.steps[len(t.steps)-1]
+	t.steps = append(t.steps, threadStep[M, R]{name, do})
 }
-
-// begin says of which operation it's the first step.
-func (s *threadStep[M, R]) begin(operation string) *threadStep[M, R] {
-	s.first = operation
-	return s
-}
-
-// does says what it does to which words, in this order: <w loads w, >w stores it, ?w swaps
-// it, which is a load if it fails, and +w changes it if it has to.
-func (s *threadStep[M, R]) does(words string) *threadStep[M, R] {
-	s.words = strings.Fields(words)
-	return s
-}
-
-// changes says which transitions the step may make.
-func (s *threadStep[M, R]) changes(transitions ...string) { s.may = transitions }
 
 // A situation is all that the future depends on.
 type situation[M, R any] struct {
 	memory M
 	regs   [4]R
 	pc     [4]int16
-	done   [4]progress // what the thread has done so far, of the operation that it's in
 }
 
 // explore tries all interleavings from the given memory, until there is a
@@ -128,9 +101,6 @@ func (x *exploration[M, R]) visit(n *situation[M, R]) (ways float64) {
 				panic(t.name + ": no step " + label)
 			}
 			next.pc[i] = int16(to)
-		}
-		if x.took != nil {
-			x.took(s, i, n, next)
 		}
 		if int(next.pc[i]) == len(t.steps) {
 			next.regs[i] = *new(R) // what a thread knew at its end is no matter

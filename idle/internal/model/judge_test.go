@@ -14,7 +14,6 @@ type modelOwner struct {
 // mark back, see deliver.
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
-	t.step("check", goOn).begin("Shard.check").does("<state")
 	if flaw != "an end is marked after the last look" {
 		t.mark("mark", "look clock", flaw)
 	}
@@ -37,7 +36,7 @@ func judging(flaw string, o modelOwner) *thread {
 	isMarked := func(s modelState) bool {
 		return s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
-	t.end("expire", "a limit", "replace", flaw, isMarked, []string{"expire"}, func(m *memory, r *registers) {
+	t.end("expire", "replace", flaw, true, isMarked, func(m *memory, r *registers) {
 		switch {
 		case o.examines && r.examined != r.what:
 			m.fault = "timed out for a limit that nobody has examined"
@@ -59,28 +58,16 @@ func judging(flaw string, o modelOwner) *thread {
 		}
 		m.state.ending, m.state.asking = false, false
 		return ""
-	}).does("<state +state").changes("put-back")
-	t.place("replace place", flaw)
-	t.step("replacing unlock", func(m *memory, r *registers) string {
-		if m.locked = false; r.pings {
-			return "ping call"
-		}
-		return "end"
 	})
-	t.step("ping call", func(m *memory, r *registers) string {
-		if !m.state.live {
-			return "end"
-		}
-		return ""
-	}).does("<state")
-	t.step("ping calls", func(m *memory, r *registers) string { return "end" }).begin("Shard.ping.func1").does("<state")
+	t.place("replace place", flaw)
+	t.unlock("replacing", "end")
 	t.step("asked", goOn)
 	return t
 }
 
 // mark adds the step that says that the connection may be ending.
 func (t *thread) mark(name, otherwise, flaw string) {
-	t.move(name, otherwise, flaw, always, func(s *modelState) { s.ending = true }, goOn).changes("mark")
+	t.move(name, otherwise, flaw, always, func(s *modelState) { s.ending = true }, goOn)
 }
 
 // spare adds the step that takes that back.
@@ -88,7 +75,7 @@ func (t *thread) spare(name, to string) {
 	t.step(name, func(m *memory, r *registers) string {
 		m.state.ending = m.state.ending && !m.state.live
 		return to
-	}).does("<state +state").changes("spare")
+	})
 }
 
 // ask adds the steps in which OnTimeout decides. It does nothing else: what it
@@ -97,9 +84,9 @@ func (t *thread) ask(flaw string, o modelOwner) {
 	t.move("ask", "replace", flaw,
 		func(s modelState) bool { return !s.asking },
 		func(s *modelState) { s.asking, s.ending = true, false },
-		func(m *memory, r *registers) string { r.asked = r.what; return "" }).changes("ask")
-	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" }).begin("Shard.ask.func1").does("<state")
-	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" }).begin("Shard.ask.func2")
+		func(m *memory, r *registers) string { r.asked = r.what; return "" })
+	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" })
+	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" })
 	if o.keep {
 		t.step("restart stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 		t.restart("restart", flaw)
@@ -111,7 +98,7 @@ func (t *thread) ask(flaw string, o modelOwner) {
 			return "asked"
 		}
 		return ""
-	}).does("<state")
+	})
 	t.mark("mark after ask", "asked", flaw)
 	if flaw == "OnTimeout has the last word" {
 		return
@@ -162,7 +149,7 @@ func (t *thread) examine(name, flaw string) {
 			return name + " empty"
 		}
 		return ""
-	}).does("<state")
+	})
 	t.step(name+" bytes", func(m *memory, r *registers) string {
 		at := r.now + min(r.evidence.arrived, -1)
 		if raiseTo(&m.stamp, at); flaw == "evidence stores instead of raising" {
@@ -170,7 +157,7 @@ func (t *thread) examine(name, flaw string) {
 		}
 		raiseTo(&m.truth.stamp, at)
 		return ""
-	}).does("<lastIn +lastIn")
+	})
 	t.step(name+" empty", func(m *memory, r *registers) string {
 		if !r.evidence.empty {
 			return name + " limits"
@@ -185,27 +172,27 @@ func (t *thread) examine(name, flaw string) {
 			return name + " done"
 		}
 		return ""
-	}).does("<phase")
-	t.step(name+" has counted", func(m *memory, r *registers) string { r.placed = m.unread; return "" }).does("<unread")
-	t.step(name+" read", func(m *memory, r *registers) string { r.unread = r.placed > m.stamp; return "" }).does("<lastIn")
+	})
+	t.step(name+" has counted", func(m *memory, r *registers) string { r.placed = m.unread; return "" })
+	t.step(name+" read", func(m *memory, r *registers) string { r.unread = r.placed > m.stamp; return "" })
 	t.step(name+" began", func(m *memory, r *registers) string {
 		has := r.unread && r.placed > m.began
 		if r.placed, r.unread = 0, false; has {
 			return name + " done"
 		}
 		return ""
-	}).does("<began")
+	})
 	t.step(name+" unread", func(m *memory, r *registers) string {
 		raiseTo(&m.unread, r.now-1)
 		raiseTo(&m.truth.unread, r.now-1)
 		return ""
-	}).does("<unread +unread")
+	})
 	t.step(name+" done", func(m *memory, r *registers) string { r.evidence = modelEvidence{}; return "" })
 }
 
 // restart adds the steps of Conn.keep: the limit that r.what names counts from r.now.
 func (t *thread) restart(name, flaw string) {
-	raise := func(step, word string, of func(*modelWords) *int8) {
+	raise := func(step string, of func(*modelWords) *int8) {
 		t.step(name+step, func(m *memory, r *registers) string {
 			raiseTo(of(&m.modelWords), r.now)
 			raiseTo(of(&m.truth), r.now)
@@ -213,19 +200,19 @@ func (t *thread) restart(name, flaw string) {
 				return name + " pinged"
 			}
 			return name + " done"
-		}).does("<" + word + " +" + word)
+		})
 	}
 	t.step(name+" limit", func(m *memory, r *registers) string {
 		return map[int8]string{byRead: name + " wait load", byRate: name + " pays", byBeat: name + " beats", byPhase: name + " whole"}[r.what]
 	})
-	raise("", "used", func(w *modelWords) *int8 { return &w.used })
-	raise(" beats", "beat", func(w *modelWords) *int8 { return &w.beat })
+	raise("", func(w *modelWords) *int8 { return &w.used })
+	raise(" beats", func(w *modelWords) *int8 { return &w.beat })
 	t.step(name+" pinged", func(m *memory, r *registers) string {
 		raiseTo(&m.pinged, r.now)
 		raiseTo(&m.truth.pinged, r.now)
 		return name + " done"
-	}).does("<pinged +pinged <state")
-	raise(" whole", "began", func(w *modelWords) *int8 { return &w.began })
+	})
+	raise(" whole", func(w *modelWords) *int8 { return &w.began })
 	t.rewait(name, name+" done", flaw)
 	t.letOff(name, flaw)
 	t.step(name+" kept", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
@@ -238,7 +225,7 @@ func (t *thread) rewait(name, to, flaw string) {
 			return to
 		}
 		return ""
-	}).does("<in.at")
+	})
 	t.step(name+" wait swap", func(m *memory, r *registers) string {
 		if m.wait != r.wait && flaw != "restart stores the wait" {
 			return name + " wait load"
@@ -246,13 +233,13 @@ func (t *thread) rewait(name, to, flaw string) {
 		m.wait = modelWait{since: r.now, on: true}
 		raiseTo(&m.truth.wait.since, r.now)
 		return to
-	}).does("?in.at")
+	})
 }
 
 // letOff adds the steps of Conn.letOff. Of a pause beside it more may be paid for.
 func (t *thread) letOff(name, flaw string) {
-	t.step(name+" pays", func(m *memory, r *registers) string { r.had = m.paid; return "" }).does("<in.paid")
-	t.step(name+" wait load for it", func(m *memory, r *registers) string { r.wait = m.wait; return "" }).does("<in.at")
+	t.step(name+" pays", func(m *memory, r *registers) string { r.had = m.paid; return "" })
+	t.step(name+" wait load for it", func(m *memory, r *registers) string { r.wait = m.wait; return "" })
 	t.step(name+" clock", func(m *memory, r *registers) string {
 		if r.now = m.now; !r.wait.on {
 			r.now = r.wait.since
@@ -274,7 +261,7 @@ func (t *thread) letOff(name, flaw string) {
 			return name + " done"
 		}
 		return ""
-	}).does("!in.at")
+	})
 	t.step(name+" paid", func(m *memory, r *registers) string {
 		if m.paid != r.had {
 			return name + " pays"
@@ -282,7 +269,7 @@ func (t *thread) letOff(name, flaw string) {
 		m.paid = r.now
 		raiseTo(&m.truth.paid, r.now)
 		return ""
-	}).does("!in.paid")
+	})
 	t.step(name+" done", func(m *memory, r *registers) string { r.wait, r.had = modelWait{}, 0; return "" })
 }
 
@@ -297,11 +284,10 @@ func (t *thread) ping(flaw string) {
 	})
 	t.step("ping before", func(m *memory, r *registers) string {
 		if m.pinged >= r.now && flaw != "a ping counts from when it is sent" {
-			r.pings = true
 			return "replace"
 		}
 		return ""
-	}).does("<pinged")
+	})
 	t.step("ping raise", func(m *memory, r *registers) string {
 		raiseTo(&m.truth.pinged, r.now)
 		if flaw == "a ping counts from when it is sent" {
@@ -312,13 +298,12 @@ func (t *thread) ping(flaw string) {
 			raiseTo(&m.began, m.now)
 		}
 		return ""
-	}).does("<pinged +pinged")
+	})
 	t.move("ping mark", "replace", flaw, always, func(s *modelState) { s.pinged = true },
 		func(m *memory, r *registers) string {
 			m.truth.state.pinged = true
-			r.pings = true
 			return ""
-		}).changes("ping")
+		})
 }
 
 // measure adds the steps of Shard.measure. Truly, waits count exactly if they begin after it.
@@ -326,7 +311,7 @@ func (t *thread) measure(flaw string) {
 	t.step("measure", goOn)
 	set := func() {
 		t.move("measure sets", "measures", flaw, func(s modelState) bool { return !s.exact }, func(s *modelState) { s.exact = true },
-			goOn).changes("measure")
+			goOn)
 		t.step("measures", goOn)
 	}
 	if flaw != "measure lets off before it is exact" {
@@ -339,16 +324,16 @@ func (t *thread) measure(flaw string) {
 	t.step("measured", func(m *memory, r *registers) string { m.truth.state.exact = m.state.live; return "replace" })
 }
 
-// end adds the steps of Shard.end, with the transitions by which the connection ends.
-func (t *thread) end(name, what, otherwise, flaw string, may func(modelState) bool, by []string, check func(*memory, *registers)) {
+// end adds the steps of Shard.end. A limit ends it only if it's one of those in force.
+func (t *thread) end(name, otherwise, flaw string, byLimit bool, may func(modelState) bool, check func(*memory, *registers)) {
 	t.lock(name)
-	if len(by) > 0 && by[0] == "expire" && what != "" {
+	if byLimit {
 		t.step(name+" limits", func(m *memory, r *registers) string {
 			if p, from := m.in(m.phase); (p != r.by || from != r.from) && flaw != "an end does not compare the limits" {
 				return name + " unlock"
 			}
 			return ""
-		}).does("<phase")
+		})
 	}
 	t.move(name+" move", name+" unlock", flaw, may, func(s *modelState) { s.live, s.ending = false, true },
 		func(m *memory, r *registers) string {
@@ -356,7 +341,7 @@ func (t *thread) end(name, what, otherwise, flaw string, may func(modelState) bo
 			r.ended = true
 			check(m, r)
 			return ""
-		}).changes(by...)
+		})
 	t.step(name+" cancel", func(m *memory, r *registers) string {
 		if flaw != "an order leaves the connection in the wheel" {
 			m.pending = false

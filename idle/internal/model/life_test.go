@@ -11,28 +11,28 @@ func entering(flaw string, phase int8) *thread {
 		p, _ := m.in(phase)
 		r.limits = modelPhases[p]
 		return ""
-	}).begin("Conn.Enter")
+	})
 	t.step("stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 	skip := "begin phase"
 	if flaw == "enter stores the phase first" {
 		skip = "limits again"
 	}
 	steps := []step{
-		{name: "began", do: func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }, words: raises("began")},
-		{name: "used", do: func(m *memory, r *registers) string { raiseTo(&m.used, r.now); return "" }, words: raises("used")},
+		{name: "began", do: func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
+		{name: "used", do: func(m *memory, r *registers) string { raiseTo(&m.used, r.now); return "" }},
 		{name: "paid", do: func(m *memory, r *registers) string {
 			if r.limits.rate > 0 {
 				m.paid = r.now
 			}
 			return ""
-		}, words: []string{"+in.paid"}},
+		}},
 		{name: "wait load", do: func(m *memory, r *registers) string {
 			if r.wait = m.wait; r.wait.since >= r.now || !r.wait.on && r.limits.rate == 0 {
 				r.wait = modelWait{}
 				return "begin beats"
 			}
 			return ""
-		}, words: []string{"<in.at"}},
+		}},
 		{name: "wait swap", do: func(m *memory, r *registers) string {
 			if m.wait != r.wait && flaw != "enter stores the wait" {
 				return "begin wait load"
@@ -40,26 +40,26 @@ func entering(flaw string, phase int8) *thread {
 			m.wait = modelWait{since: r.now, on: r.wait.on}
 			r.wait = modelWait{}
 			return ""
-		}, words: []string{"?in.at"}},
+		}},
 		{name: "beats", do: func(m *memory, r *registers) string {
 			if r.limits.beats+r.limits.ping == 0 {
 				return skip
 			}
 			return ""
 		}},
-		{name: "beat", do: func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }, words: raises("beat")},
-		{name: "pinged", do: func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }, words: raises("pinged")},
+		{name: "beat", do: func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }},
+		{name: "pinged", do: func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
 		{name: "state", do: func(m *memory, r *registers) string {
 			m.state.pinged, m.truth.state.pinged = false, false
 			return ""
-		}, words: raises("state"), may: []string{"begin"}},
-		{name: "phase", do: func(m *memory, r *registers) string { m.phase = phase; return "" }, words: []string{">phase"}},
+		}},
+		{name: "phase", do: func(m *memory, r *registers) string { m.phase = phase; return "" }},
 	}
 	if flaw == "enter stores the phase first" {
 		steps = slices.Concat(steps[len(steps)-1:], steps[:len(steps)-1])
 	}
 	for _, s := range steps {
-		begin := t.step("begin "+s.name, func(m *memory, r *registers) string {
+		t.step("begin "+s.name, func(m *memory, r *registers) string {
 			to := s.do(m, r)
 			if s.name != "phase" {
 				return to
@@ -81,8 +81,6 @@ func entering(flaw string, phase int8) *thread {
 			}
 			return ""
 		})
-		begin.words = s.words
-		begin.changes(s.may...)
 	}
 	t.step("limits again", func(m *memory, r *registers) string {
 		if flaw != "enter hastens by limits that were replaced" {
@@ -99,7 +97,7 @@ func entering(flaw string, phase int8) *thread {
 		}
 		r.at = r.limits.soonestOfWait(r.now)
 		return ""
-	}).does("<in.at")
+	})
 	t.pull("pull a wait", flaw)
 	t.step("counts", func(m *memory, r *registers) string {
 		if r.limits.rate == 0 {
@@ -107,13 +105,13 @@ func entering(flaw string, phase int8) *thread {
 		}
 		return ""
 	})
-	t.step("paid", func(m *memory, r *registers) string { r.at = m.paid; return "" }).does("<in.paid")
+	t.step("paid", func(m *memory, r *registers) string { r.at = m.paid; return "" })
 	t.step("is exact", func(m *memory, r *registers) string {
 		if r.at += 1 + r.limits.slow; m.state.exact {
 			r.at += r.limits.rate - r.limits.slow
 		}
 		return ""
-	}).does("<state")
+	})
 	t.pull("pull by what is paid", flaw)
 	t.step("entered", func(m *memory, r *registers) string { r.at, r.limits = 0, modelLimits{}; return "" })
 	return t
@@ -140,7 +138,6 @@ func replacing(flaw string, by int8) *thread {
 		return t
 	}
 	t.lock("visit")
-	t.step("visit begins", goOn).begin("idle.renewed")
 	t.bringForward("visit", flaw)
 	t.unlock("visit", "")
 	return t
@@ -149,13 +146,13 @@ func replacing(flaw string, by int8) *thread {
 // closing is Conn.Stop.
 func closing() *thread {
 	t := newThread("closer")
-	t.lock("close").begin("Conn.Stop")
+	t.lock("close")
 	t.step("close load", func(m *memory, r *registers) string {
 		if r.state = m.state; !r.state.live {
 			return "close unlock"
 		}
 		return ""
-	}).does("<state")
+	})
 	t.step("close swap", func(m *memory, r *registers) string {
 		if m.state != r.state {
 			return "close load"
@@ -163,14 +160,11 @@ func closing() *thread {
 		m.state = modelState{}
 		m.outcomes++
 		return ""
-	}).does("?state").changes("stop")
+	})
 	t.step("close cancel", func(m *memory, r *registers) string { m.pending = false; return "" })
 	t.unlock("close", "")
 	return t
 }
-
-// raises are the words of a step that moves one forward.
-func raises(word string) []string { return []string{"<" + word, "+" + word} }
 
 // begunAt returns the words of a connection all of whose limits count from the
 // given tick.

@@ -92,7 +92,6 @@ type registers struct {
 	what     int8   // what was due when it last looked, 0 if nothing
 	then     uint16 // all that was truly due at some moment of that look, as bits
 	examined int8   // the limit that Probe was asked about
-	pings    bool   // Ping is called once the connection is placed
 	asked    int8   // the limit that OnTimeout was asked about
 	askedAt  int8
 	by, from int8 // the limits by which it was due
@@ -123,7 +122,7 @@ func (t *thread) verdict(name, flaw string) {
 			return "replace"
 		}
 		return ""
-	}).does("<state")
+	})
 }
 
 // look adds the steps of Shard.look, in its order: what makes a deadline count is
@@ -135,19 +134,19 @@ func (t *thread) verdict(name, flaw string) {
 func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registers) string) {
 	steps := []step{
 		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }},
-		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase, r.look.from = m.in(m.phase); return "" }, words: []string{"<phase"}},
+		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase, r.look.from = m.in(m.phase); return "" }},
 		{name: "state", do: func(m *memory, r *registers) string {
 			r.look.state.pinged, r.look.state.exact = m.state.pinged, m.state.exact
 			return ""
-		}, words: []string{"<state"}},
-		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }, words: []string{"<in.at"}},
-		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }, words: []string{"<pinged"}},
-		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }, words: []string{"<lastIn"}},
-		{name: "used", do: func(m *memory, r *registers) string { r.look.used = m.used; return "" }, words: []string{"<used"}},
-		{name: "unread", do: func(m *memory, r *registers) string { r.look.unread = m.unread; return "" }, words: []string{"<unread"}},
-		{name: "paid", do: func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }, words: []string{"<in.paid"}},
-		{name: "began", do: func(m *memory, r *registers) string { r.look.began = m.began; return "" }, words: []string{"<began"}},
-		{name: "beat", do: func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }, words: []string{"<beat"}},
+		}},
+		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }},
+		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }},
+		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }},
+		{name: "used", do: func(m *memory, r *registers) string { r.look.used = m.used; return "" }},
+		{name: "unread", do: func(m *memory, r *registers) string { r.look.unread = m.unread; return "" }},
+		{name: "paid", do: func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }},
+		{name: "began", do: func(m *memory, r *registers) string { r.look.began = m.began; return "" }},
+		{name: "beat", do: func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }},
 	}
 	last := len(steps) - 1
 	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
@@ -171,7 +170,7 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	}
 	phaseAt := slices.IndexFunc(steps, func(s step) bool { return s.name == "phase" })
 	for i, s := range steps {
-		load := t.step(name+" "+s.name, func(m *memory, r *registers) string {
+		t.step(name+" "+s.name, func(m *memory, r *registers) string {
 			if i == 0 {
 				r.then = 0
 			}
@@ -193,21 +192,20 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 			r.look = modelWords{} // not needed any more: fewer states
 			return then(m, r)
 		})
-		load.words, load.skips = s.words, i < last
 	}
 }
 
 // move adds the steps of state.move. They go to otherwise unless the
 // connection is live, and may allows the change.
-func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, change func(*modelState), then func(*memory, *registers) string) *step {
+func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, change func(*modelState), then func(*memory, *registers) string) {
 	t.step(name+" load", func(m *memory, r *registers) string {
 		r.state = m.state
 		if !r.state.live && flaw != "an end does not look" || !may(r.state) {
 			return otherwise
 		}
 		return ""
-	}).does("<state")
-	return t.step(name+" swap", func(m *memory, r *registers) string {
+	})
+	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.state != r.state && flaw != "a verdict stores instead of swapping" {
 			return name + " load"
 		}
@@ -215,7 +213,7 @@ func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, c
 		change(&m.state)
 		r.state = modelState{}
 		return then(m, r)
-	}).does("?state")
+	})
 }
 
 func always(modelState) bool { return true }
@@ -223,8 +221,8 @@ func always(modelState) bool { return true }
 func goOn(*memory, *registers) string { return "" }
 
 // lock and unlock are the shard's.
-func (t *thread) lock(name string) *step {
-	return t.step(name+" lock", func(m *memory, _ *registers) string {
+func (t *thread) lock(name string) {
+	t.step(name+" lock", func(m *memory, _ *registers) string {
 		if m.locked {
 			return blocked
 		}
@@ -251,7 +249,7 @@ func (t *thread) placeAt(name, flaw string) {
 			return name + " placed"
 		}
 		return ""
-	}).does(">placed")
+	})
 	t.look(name+" again", flaw, false, func(m *memory, r *registers) string {
 		if r.at < r.placed {
 			return name + " schedule"
@@ -269,7 +267,7 @@ func (t *thread) pull(name, flaw string) {
 			return name + " pulled"
 		}
 		return ""
-	}).does("<placed")
+	})
 	t.lock(name)
 	t.bringForward(name, flaw)
 	t.unlock(name, "")
@@ -283,13 +281,13 @@ func (t *thread) bringForward(name, flaw string) {
 			return name + " unlock"
 		}
 		return ""
-	}).does("<state")
+	})
 	t.look(name+" look", flaw, false, goOn)
 	t.step(name+" placed", func(m *memory, r *registers) string {
 		if m.placed <= r.at {
 			return name + " unlock"
 		}
 		return ""
-	}).does("<placed")
+	})
 	t.placeAt(name+" place", flaw)
 }

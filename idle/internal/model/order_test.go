@@ -17,7 +17,7 @@ func dismissing(flaw string, forced bool) *thread {
 			return "end"
 		}
 		return ""
-	}).begin("Shard.dismiss").does("<state")
+	})
 	if !forced {
 		if flaw != "an order is marked after the last look" {
 			t.mark("mark", "take back", flaw)
@@ -27,25 +27,19 @@ func dismissing(flaw string, forced bool) *thread {
 				return "take back"
 			}
 			return ""
-		}).does("<phase <in.at")
+		})
 		if flaw == "an order is marked after the last look" {
 			t.mark("mark", "take back", flaw)
 		}
 	}
-	t.step("found", goOn).does("<phase <used <phase <lastIn")
 	mayEnd := func(s modelState) bool {
 		return forced || s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
-	by := []string{"expire"}
-	if forced {
-		by = []string{"force"}
-	}
-	t.end("terminate", "", "is live", flaw, mayEnd, by, func(m *memory, r *registers) {
+	t.end("terminate", "end", flaw, false, mayEnd, func(m *memory, r *registers) {
 		if m.answers && !forced {
 			m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
 		}
 	})
-	t.step("is live", func(m *memory, r *registers) string { return "end" }).does("<state")
 	if !forced {
 		t.spare("take back", "end")
 	}

@@ -9,7 +9,6 @@ type scenario struct {
 	limit   string   // what the protocol is not proof against: a fault is found without a flaw
 	late    string   // why a deadline may be later than what was done asks for
 	large   bool     // not for -short
-	writes  bool     // the flow is that of writing
 }
 
 // tracked is a connection that the judge has in hand. All its limits count from
@@ -432,7 +431,6 @@ var scenarios = []scenario{{
 }, {
 	name:   "a write that ends, and the next, against Examine that finds nothing to wait for",
 	large:  true,
-	writes: true,
 	memory: tracked(waitPhase, 4, true).found(modelEvidence{empty: true}),
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, openOwner), reading(flaw), ticking(1)}

@@ -15,15 +15,15 @@ func ticking(ticks int8) *thread {
 func raiseTo(at *int8, tick int8) { *at = max(*at, tick) }
 
 // touch adds the steps of Conn.Touch, Conn.Use or Conn.Beat. It returns at once if the word has the present tick.
-func (t *thread) touch(name, operation, word, flaw string, of func(*modelWords) *int8) {
-	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" }).begin(operation)
+func (t *thread) touch(name, flaw string, of func(*modelWords) *int8) {
+	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
 	t.step(name+" load", func(m *memory, r *registers) string {
 		if r.now == *of(&m.modelWords) {
 			raiseTo(of(&m.truth), r.now)
 			return name + " touched"
 		}
 		return ""
-	}).does("<" + word)
+	})
 	t.step(name+" clock again", func(m *memory, r *registers) string { r.now = m.now; return "" })
 	t.step(name+" raise", func(m *memory, r *registers) string {
 		if raiseTo(of(&m.modelWords), r.now); flaw == "a stamp is stored" {
@@ -31,12 +31,12 @@ func (t *thread) touch(name, operation, word, flaw string, of func(*modelWords) 
 		}
 		raiseTo(of(&m.truth), r.now)
 		return ""
-	}).does("<" + word + " +" + word)
+	})
 	t.step(name+" touched", goOn)
 }
 
 func (t *thread) touchIn(name string) {
-	t.touch(name, "Conn.Touch", "lastIn", "", func(w *modelWords) *int8 { return &w.stamp })
+	t.touch(name, "", func(w *modelWords) *int8 { return &w.stamp })
 }
 
 // touching is Conn.Touch, so many times.
@@ -51,13 +51,13 @@ func touching(times int) *thread {
 // using is Conn.Use, and beating Conn.Beat.
 func using(flaw string) *thread {
 	t := newThread("user")
-	t.touch("use", "Conn.Use", "used", flaw, func(w *modelWords) *int8 { return &w.used })
+	t.touch("use", flaw, func(w *modelWords) *int8 { return &w.used })
 	return t
 }
 
 func beating(flaw string) *thread {
 	t := newThread("beater")
-	t.touch("beat", "Conn.Beat", "beat", flaw, func(w *modelWords) *int8 { return &w.beat })
+	t.touch("beat", flaw, func(w *modelWords) *int8 { return &w.beat })
 	return t
 }
 
@@ -77,7 +77,7 @@ func (t *thread) pause(name string) {
 			return name + " paused"
 		}
 		return ""
-	}).begin("Conn.PauseRead").does("<phase <in.at")
+	})
 	t.step(name+" counts", func(m *memory, r *registers) string {
 		if r.now, r.real = r.wait.since, r.wait.since; r.limits.rate > 0 { // otherwise it doesn't matter how long the pause is
 			return ""
@@ -94,13 +94,13 @@ func (t *thread) pause(name string) {
 			m.truth.wait.since = r.real
 		}
 		return name + " paused"
-	}).does("?in.at")
+	})
 	t.step(name+" reload", func(m *memory, r *registers) string {
 		if r.wait = m.wait; !r.wait.on {
 			return name + " paused"
 		}
 		return name + " counts"
-	}).does("<in.at")
+	})
 	t.step(name+" paused", func(m *memory, r *registers) string {
 		r.wait, r.limits, r.real, r.exact = modelWait{}, modelLimits{}, 0, false
 		return ""
@@ -109,7 +109,7 @@ func (t *thread) pause(name string) {
 
 // instant adds the steps of Conn.instant under a rate. The coarse clock has every second tick only.
 func (t *thread) instant(name string) {
-	t.step(name+" exact", func(m *memory, r *registers) string { r.exact = m.state.exact; return "" }).does("<state")
+	t.step(name+" exact", func(m *memory, r *registers) string { r.exact = m.state.exact; return "" })
 	t.step(name+" clock", func(m *memory, r *registers) string {
 		if r.now, r.real = m.now, m.now; !r.exact {
 			r.now -= m.now % 2
@@ -134,7 +134,6 @@ func delivering(flaw string) *thread {
 
 // deliver adds the steps of Conn.Deliver.
 func (t *thread) deliver(flaw string) {
-	t.step("delivering", goOn).begin("Conn.Deliver")
 	t.step("deliver load", func(m *memory, r *registers) string {
 		switch r.state = m.state; {
 		case !m.state.live:
@@ -144,7 +143,7 @@ func (t *thread) deliver(flaw string) {
 		}
 		m.answers = true
 		return "delivered"
-	}).does("<state")
+	})
 	t.step("deliver swap", func(m *memory, r *registers) string {
 		if m.state != r.state {
 			return "deliver load"
@@ -152,7 +151,7 @@ func (t *thread) deliver(flaw string) {
 		m.state.ending = false
 		m.answers = true
 		return ""
-	}).does("<state +state").changes("deliver")
+	})
 	t.step("delivered", func(m *memory, r *registers) string { r.state = modelState{}; return "" })
 }
 
@@ -178,7 +177,7 @@ func (t *thread) await(name, flaw string) {
 				return name + " is let off"
 			}
 			return ""
-		}).does("<phase")
+		})
 		t.letOff(name+" lets off", flaw)
 		t.step(name+" is let off", goOn)
 		t.pull(name+" pull", flaw)
@@ -188,13 +187,13 @@ func (t *thread) await(name, flaw string) {
 			}
 			return ""
 		})
-		t.step(name+" paid", func(m *memory, r *registers) string { r.at = m.paid; return "" }).does("<in.paid")
+		t.step(name+" paid", func(m *memory, r *registers) string { r.at = m.paid; return "" })
 		t.step(name+" is exact", func(m *memory, r *registers) string {
 			if r.at += 1 + r.limits.slow; m.state.exact {
 				r.at += r.limits.rate - r.limits.slow
 			}
 			return ""
-		}).does("<state")
+		})
 		t.pull(name+" pull by what is paid", flaw)
 	}
 	t.step(name+" waits", func(m *memory, r *registers) string {
@@ -202,12 +201,12 @@ func (t *thread) await(name, flaw string) {
 			return name + " awaited"
 		}
 		return ""
-	}).begin("Conn.AwaitRead").does("<in.at")
+	})
 	t.step(name+" phase", func(m *memory, r *registers) string {
 		p, from := m.in(m.phase)
 		r.limits, r.from = modelPhases[p], from
 		return ""
-	}).does("<phase")
+	})
 	if flaw == "await reads the clock before the wait" {
 		t.instant(name)
 	}
@@ -216,7 +215,7 @@ func (t *thread) await(name, flaw string) {
 			return name + " awaited"
 		}
 		return ""
-	}).does("<in.at")
+	})
 	t.step(name+" counts before", func(m *memory, r *registers) string {
 		if r.limits.rate == 0 {
 			r.now, r.real = m.now, m.now
@@ -233,14 +232,14 @@ func (t *thread) await(name, flaw string) {
 			return name + " paid for"
 		}
 		return ""
-	}).does("<in.paid")
+	})
 	t.step(name+" excuse", func(m *memory, r *registers) string {
 		if m.paid != r.had {
 			return name + " load"
 		}
 		m.paid = paid(r)
 		return ""
-	}).does("!in.paid")
+	})
 	t.step(name+" paid for", goOn)
 	if flaw == "hasten comes before the wait" {
 		hasten()
@@ -256,9 +255,9 @@ func (t *thread) await(name, flaw string) {
 		}
 		m.truth.await(now, exact)
 		return ""
-	}).does("!in.at")
+	})
 	if flaw == "await waits before it pays" {
-		t.step(name+" excuse late", func(m *memory, r *registers) string { r.had = m.paid; m.paid = paid(r); r.had = 0; return "" }).does("<in.paid +in.paid")
+		t.step(name+" excuse late", func(m *memory, r *registers) string { r.had = m.paid; m.paid = paid(r); r.had = 0; return "" })
 	}
 	if flaw != "hasten comes before the wait" {
 		hasten()

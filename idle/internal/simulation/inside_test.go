@@ -3,13 +3,12 @@ package simulation
 import (
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/model"
-	"github.com/idlewheel/idlewheel/idle/internal/words"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -65,8 +64,9 @@ func setStride(s *idle.Shard, n int) { *inside[int](s, "stride") = n }
 
 // measures reports whether the waits of c are measured by the real clock.
 func measures(c *idle.Conn) bool {
+	const exact = 1 << 9 // see conn.go
 	state := reflect.ValueOf(c).Elem().FieldByName("state").Field(0).Addr().UnsafePointer()
-	return model.Flags((*words.Uint32)(state).Load())&model.Exact != 0
+	return (*atomic.Uint32)(state).Load()&exact != 0
 }
 
 // inWheel is how many connections are in the wheel of a shard.
