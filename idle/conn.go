@@ -614,8 +614,12 @@ type state struct{ atomic.Uint32 }
 // misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
-// drop clears some bits. It reports whether any was set. Usually none is, and that costs a load.
-func (s *state) drop(bits uint32) bool { return s.Load()&bits != 0 && s.And(^bits)&bits != 0 }
+// drop clears some bits. Usually none is set, and then it costs a load.
+func (s *state) drop(bits uint32) {
+	if s.Load()&bits != 0 {
+		s.And(^bits)
+	}
+}
 
 // change replaces the state by what next returns for it, unless ok is false. It returns the
 // state before, and ok.

@@ -117,7 +117,7 @@ func TestCrowdChild(t *testing.T) {
 			}
 		})
 	}
-	c := watch(t, conns, begun, limit, &phase)
+	c := watch(conns, begun, limit, &phase)
 	close(stop)
 	echoing.Wait()
 	c.Failed = int(failed.Load())
@@ -147,7 +147,7 @@ const (
 
 // watch has all connections say something, as good as at once, and waits until
 // they are closed.
-func watch(t *testing.T, conns []net.Conn, begun time.Time, limit time.Duration, phase *atomic.Int64) (c crowd) {
+func watch(conns []net.Conn, begun time.Time, limit time.Duration, phase *atomic.Int64) (c crowd) {
 	said := make([]time.Time, len(conns))
 	ends := make([]time.Time, len(conns))
 	for i, nc := range conns {

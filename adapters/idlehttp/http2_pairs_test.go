@@ -33,9 +33,9 @@ func (x *took) within(max time.Duration) (time.Duration, bool) {
 }
 
 // rawSite starts a server of HTTP/2 without TLS, and connects to it by a network with the given buffer.
-func rawSite(t *testing.T, buffer int, k simnet.Kernel, limits Timeouts, h http.HandlerFunc) (*site, net.Conn) {
-	network := simnet.Listen(simnet.Config{Buffer: buffer, Kernel: k})
-	s := startOn(t, network, false, limits, h, func(server *http.Server) { speak2(server, false) })
+func rawSite(t *testing.T, buffer int, h http.HandlerFunc) (*site, net.Conn) {
+	network := simnet.Listen(simnet.Config{Buffer: buffer, Kernel: simnet.Whole})
+	s := startOn(t, network, false, Timeouts{}, h, func(server *http.Server) { speak2(server, false) })
 	s.Memory = network
 	nc, err := network.Dial()
 	if err != nil {
@@ -175,7 +175,7 @@ func TestHTTP2HalfTheRate(t *testing.T) {
 // TestHTTP2SmallResponsesOverASlowLink: responses that wait for others of their connection are not late.
 func TestHTTP2SmallResponsesOverASlowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, nc := rawSite(t, 4<<10, simnet.Whole, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
+		_, nc := rawSite(t, 4<<10, func(w http.ResponseWriter, r *http.Request) {
 			w.Write(make([]byte, 4000))
 		})
 		const n = 40
@@ -224,7 +224,7 @@ func TestHTTP2OwnReadDeadline(t *testing.T) {
 // TestHTTP2TricklesTheLastResponse: a client that takes its last response at 20 B/s doesn't hold its connection.
 func TestHTTP2TricklesTheLastResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, nc := rawSite(t, 64<<10, simnet.Whole, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
+		s, nc := rawSite(t, 64<<10, func(w http.ResponseWriter, r *http.Request) {
 			w.Write(make([]byte, 60_000))
 		})
 		io.WriteString(nc, hello+request)
@@ -245,7 +245,7 @@ func TestHTTP2TricklesTheLastResponse(t *testing.T) {
 // TestHTTP2PingsSlowerThanWriteRate: PINGs whose answers are taken at 20 B/s hold no connection.
 func TestHTTP2PingsSlowerThanWriteRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, nc := rawSite(t, 4<<10, simnet.Whole, Timeouts{}, answers)
+		s, nc := rawSite(t, 4<<10, answers)
 		go func() {
 			for _, err := io.WriteString(nc, hello+strings.Repeat(ping, 800)); err == nil; _, err = io.WriteString(nc, ping) {
 				time.Sleep(time.Second)
@@ -265,7 +265,7 @@ func TestHTTP2PingsSlowerThanWriteRate(t *testing.T) {
 func TestHTTP2NoGoAwayInAFrame(t *testing.T) {
 	for _, size := range []int{500, 1000, 2000, 3000, 4096, 5000} {
 		synctest.Test(t, func(t *testing.T) {
-			s, nc := rawSite(t, size, simnet.Whole, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
+			s, nc := rawSite(t, size, func(w http.ResponseWriter, r *http.Request) {
 				w.Write([]byte(strings.Repeat("x", 60_000)))
 			})
 			io.WriteString(nc, hello+request)

@@ -46,14 +46,14 @@ func (l *pipeListener) dial() net.Conn {
 }
 
 // accept has ln accept a connection.
-func accept(t *testing.T, inner *pipeListener, ln net.Listener) (server *Conn, client net.Conn) {
+func accept(t *testing.T, inner *pipeListener, ln net.Listener) *Conn {
 	t.Helper()
-	client = inner.dial()
+	inner.dial()
 	c, err := ln.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(*Conn), client
+	return c.(*Conn)
 }
 
 // TestClosedListenerEndsWithItsLastConn also shows, by the end of the bubble, that no
@@ -65,8 +65,8 @@ func TestClosedListenerEndsWithItsLastConn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone, _ := accept(t, inner, ln)
-		silent, _ := accept(t, inner, ln)
+		gone := accept(t, inner, ln)
+		silent := accept(t, inner, ln)
 		if err := ln.Close(); err != nil || inner.closed != 1 {
 			t.Errorf("Close: %v; closed %d times", err, inner.closed)
 		}
@@ -120,7 +120,7 @@ func TestListenersShareATracker(t *testing.T) {
 			if err != nil || ln.Tracker() != tracker {
 				t.Fatal(ln, err)
 			}
-			server, _ := accept(t, inner, ln)
+			server := accept(t, inner, ln)
 			ln.Close()
 			begun := time.Now()
 			err = read1(server)
@@ -149,7 +149,7 @@ func TestZeroOptionsAreNone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			accepted, _ := accept(t, inner, ln)
+			accepted := accept(t, inner, ln)
 			ln.Close()
 			wrapped, _ := pipe(t, tracker, opts)
 			for _, c := range []*Conn{accepted, wrapped} {
@@ -214,7 +214,7 @@ func TestWrapRefuses(t *testing.T) {
 		if _, err := ln.Phase(pinging); err == nil || !strings.Contains(err.Error(), "there is no Ping to call") {
 			t.Errorf("a phase that pings: %v", err)
 		}
-		server, _ := accept(t, inner, ln)
+		server := accept(t, inner, ln)
 		server.Close()
 		ln.Close()
 	})

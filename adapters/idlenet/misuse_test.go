@@ -100,7 +100,7 @@ func TestSetPolicyBeforeTheFirstConnection(t *testing.T) {
 			if err := l.Tracker().SetPolicy(pinging); err == nil {
 				t.Errorf("%s: it is accepted", name)
 			}
-			server, _ := accept(t, inner, l)
+			server := accept(t, inner, l)
 			server.Close()
 			l.Close()
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // copying has a connection copy from a silent one until the test is over.
-func copying(t *testing.T, dst *Conn) (upstream *net.TCPConn) {
+func copying(t *testing.T, dst *Conn) {
 	t.Helper()
 	src, upstream := tcpPair(t)
 	done := make(chan struct{})
@@ -30,7 +30,6 @@ func copying(t *testing.T, dst *Conn) (upstream *net.TCPConn) {
 		<-done
 	})
 	time.Sleep(20 * time.Millisecond) // let it begin
-	return upstream
 }
 
 func TestWriteIsNotHeldUpByCopyFromSilentSource(t *testing.T) {

@@ -84,9 +84,6 @@ func (l *Listener) IsDraining() bool {
 	return l.drain.lame.Load() > 0 || l.drain.stopping.Load() || l.tracker.Draining() != nil
 }
 
-// AsksToClose reports whether connections of l have been asked to finish, or will be.
-func AsksToClose(l *Listener) bool { return l.drain.some.Load() }
-
 // IsTold reports whether c has been asked to finish, so that its next response should ask the
 // client to close the connection.
 func (c *Conn) IsTold() bool {

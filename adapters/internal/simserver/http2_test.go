@@ -115,11 +115,10 @@ func talk(c *Client, secure bool) *talker {
 }
 
 // hello sends the preface and starts the reader. Streams begin with the given window.
-func (t *talker) hello(window uint32) *talker {
+func (t *talker) hello(window uint32) {
 	io.WriteString(t.nc, preface)
 	t.write(frame{kind: typeSettings, payload: binary.BigEndian.AppendUint32([]byte{0, settingInitialWindow}, window)})
 	go t.read()
-	return t
 }
 
 const usualWindow = 1<<16 - 1

@@ -173,7 +173,7 @@ func (w *world) checkCapacity() {
 }
 
 // checkEviction checks that l may make room at this moment; w.mu is held.
-func (l *life) checkEviction(err *idle.TimeoutError, now time.Duration) {
+func (l *life) checkEviction(now time.Duration) {
 	w := l.world
 	used := l.ledger.lastUse()
 	allowed := func(c idle.Capacity) bool {

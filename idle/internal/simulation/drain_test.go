@@ -192,7 +192,7 @@ func (l *life) checkEnding(err *idle.TimeoutError, now time.Duration) {
 			w.errorf("at %v: ended, although it was used since it was visited: %v, %v", now, l.ifIdle, l)
 		}
 	case err.Reason == idle.ReasonEvict:
-		l.checkEviction(err, now)
+		l.checkEviction(now)
 	case err.Reason != idle.ReasonDrain:
 		w.errorf("at %v: ended for no reason: %+v: %v", now, err, l)
 	case w.drain == nil || w.drain.isDone() && !w.stalls && w.liveBefore(now):

@@ -27,7 +27,7 @@ const mostCredit = time.Minute
 
 // enter begins a phase with the rate r.
 func (w *waits) enter(was, r idle.Rate, now time.Duration) {
-	w.lapses(was, r, now)
+	w.lapses(was, r)
 	if w.on || r.Grace > 0 {
 		w.since = now
 	}
@@ -55,7 +55,7 @@ func (w *waits) begins() {
 // follow begins an account if the policy before had none. What bytes have paid in advance before may
 // count.
 func (w *waits) follow(was, r idle.Rate, now time.Duration) {
-	w.lapses(was, r, now)
+	w.lapses(was, r)
 	switch {
 	case r.Grace > 0 && was.Grace == 0:
 		w.restart(r, now, max(0, w.paid-now))
@@ -65,7 +65,7 @@ func (w *waits) follow(was, r idle.Rate, now time.Duration) {
 }
 
 // lapses notes what is paid when an account ends.
-func (w *waits) lapses(was, r idle.Rate, now time.Duration) {
+func (w *waits) lapses(was, r idle.Rate) {
 	if was.Grace > 0 && r.Grace == 0 {
 		w.paid = max(w.since, w.from) - w.owed + w.later + w.rough
 	}
