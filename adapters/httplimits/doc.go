@@ -20,7 +20,8 @@
 //	request stream  a request of HTTP/2                               as for request
 //	hijacked        after a hijack                                    the fields of its idle.Policy
 //
-// What arrives after a response begins a header, even if it's only a blank line.
+// What arrives after a response begins a header, even if it's only a blank line. If a header begins in the same segment as
+// the request before it, net/http doesn't report that, and KeepAliveTimeout counts until more of it arrives.
 //
 // MaxAge applies in all phases but the last. Hijacked has a MaxAge of its own.
 //

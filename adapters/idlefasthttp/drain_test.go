@@ -10,7 +10,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -38,8 +37,8 @@ func TestDrainAsksByAnyResponse(t *testing.T) {
 				c.Send(httpsuite.Get("/") + httpsuite.Get("/")) // the second one is told before its handler runs
 				httpsuite.Receive(t, begun)
 				ended := make(chan error, 1)
-				go func() { ended <- Shutdown(context.Background(), idle.Drain{}, s.Listener.(*Listener)) }()
-				httpsuite.Eventually(t, "it is told", func() bool { return httpconn.CountTold(s.Listener.(*Listener).inner) == 1 })
+				go func() { ended <- s.Setup.Drain(context.Background(), idle.Drain{}) }()
+				httpsuite.Eventually(t, "it is told", func() bool { return s.Setup.Told() == 1 })
 				close(goOn)
 				r := c.Response()
 				if io.Copy(io.Discard, r.Body); !r.Close {

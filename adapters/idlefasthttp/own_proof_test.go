@@ -18,6 +18,11 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+const (
+	ms    = time.Millisecond
+	limit = 300 * ms
+)
+
 // A site is a server that is being served, for tests of what only this adapter does.
 type site struct {
 	*httpsuite.Site
@@ -31,8 +36,11 @@ func start(t testing.TB, secure bool, f *fasthttp.Server, to Timeouts) *site {
 	if f.Handler == nil {
 		f.Handler = hello
 	}
+	ln := httpsuite.Listen(t)
 	return &site{httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-		return setup(f, httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: to, Log: log, Idle: idle}, secure)
+		s := httpsuite.FastHTTP(f, ln, secure, log, idle)
+		l, err := Wrap(f, ln, to)
+		return httpsuite.Limited(s, l, err, Shutdown, LameDuck)
 	}), f}
 }
 

@@ -100,6 +100,6 @@ func bare(t testing.TB, f *fasthttp.Server, d *httpsuite.Diary) *httpsuite.Site 
 		return c
 	}
 	return httpsuite.Start(t, false, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-		return bareSetup(f, d.Spy(httpsuite.Listen(t)), httpsuite.Config{Log: log, Idle: idle}, false), nil
+		return httpsuite.FastHTTP(f, d.Spy(httpsuite.Listen(t)), false, log, idle), nil
 	})
 }

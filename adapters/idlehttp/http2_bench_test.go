@@ -16,14 +16,14 @@ func BenchmarkHTTP2(b *testing.B) {
 		for _, ours := range []bool{false, true} {
 			b.Run(fmt.Sprintf("tls=%v/ours=%v", secure, ours), func(b *testing.B) {
 				s := &site{server: &http.Server{Handler: http.HandlerFunc(echo)}}
-				s.Site = httpsuite.Start(b, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-					c := httpsuite.Config{Listener: httpsuite.Listen(b), Log: log, Idle: idle}
-					prepare := func(server *http.Server) { speak2(server, secure) }
-					if ours {
-						return setup(s.server, c, secure, prepare)
+				ln, speak := httpsuite.Listen(b), func(server *http.Server) { speak2(server, secure) }
+				start := limited(s.server, ln, secure, Timeouts{}, speak)
+				if !ours {
+					start = func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+						return httpsuite.NetHTTP(s.server, ln, secure, log, idle, speak), nil
 					}
-					return bareSetup(s.server, c.Listener, c, secure, prepare), nil
-				})
+				}
+				s.Site = httpsuite.Start(b, secure, start)
 				tr := s.transport(true)
 				s.do(tr, nil) // or each of them would dial, and the server log those that are not needed
 				b.ResetTimer()

@@ -90,10 +90,7 @@ func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http
 	synctest.Test(t, func(t *testing.T) {
 		pipes := idletest.NewListener()
 		s := &site{server: &http.Server{Handler: h}}
-		s.Site = httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-			c := httpsuite.Config{Listener: pipes, Timeouts: limits, Log: log, Idle: idle}
-			return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
-		})
+		s.Site = httpsuite.Start(t, secure, limited(s.server, pipes, secure, limits, func(server *http.Server) { speak2(server, secure) }))
 		s.silent = func() framed {
 			here, err := pipes.Dial()
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -104,17 +105,15 @@ func TestHTTP2ByDefault(t *testing.T) {
 				}
 			})}
 			network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
-			s := &site{server: server, Site: httpsuite.Start(t, true, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-				c := httpsuite.Config{Listener: network, Timeouts: limits, Log: log, Idle: idle}
-				if !secure {
-					c.Listener = tls.NewListener(c.Listener, httpsuite.ServerTLS("h2"))
+			ln := net.Listener(network)
+			if !secure {
+				ln = tls.NewListener(ln, httpsuite.ServerTLS("h2"))
+			}
+			s := &site{server: server, Site: httpsuite.Start(t, true, limited(server, ln, secure, limits, func(server *http.Server) {
+				if secure {
+					server.TLSConfig = httpsuite.ServerTLS("http/1.1")
 				}
-				return setup(server, c, secure, func(server *http.Server) {
-					if secure {
-						server.TLSConfig = httpsuite.ServerTLS("http/1.1")
-					}
-				})
-			})}
+			}))}
 			s.Memory = network
 			f := s.dial2()
 			f.get(1)

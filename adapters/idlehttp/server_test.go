@@ -37,13 +37,13 @@ func TestListenersOfAServer(t *testing.T) {
 				dial = (*site).dial2
 				get = func(f framed, stream uint32) { f.get(stream) }
 			}
-			server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t), TLSConfig: httpsuite.ServerTLS()}
+			server := &http.Server{Handler: http.HandlerFunc(echo)}
 			speak2(server, secure)
 			var sites []*site
 			for _, limits := range []*Timeouts{{KeepAliveTimeout: 600 * ms}, {}, nil} {
 				network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
 				s := &site{server: server, Site: &httpsuite.Site{T: t, Secure: secure, Listener: httpsuite.Unlimited(network), Memory: network}}
-				watchIdle(server, s.Idle)
+				setup := httpsuite.NetHTTP(server, network, secure, httpsuite.FailWriter{T: t}, s.Idle)
 				if limits != nil {
 					l, err := Wrap(server, network, *limits)
 					if err != nil {
@@ -51,12 +51,13 @@ func TestListenersOfAServer(t *testing.T) {
 					}
 					s.Listener = l
 				}
+				s.Setup = setup
 				sites = append(sites, s)
 			}
 			served := make(chan error, len(sites))
 			var clients []framed
 			for _, s := range sites { // when all have been made
-				go func() { served <- serve(server, s.Listener, secure) }()
+				go func() { served <- s.Setup.Serve(s.Listener) }()
 				clients = append(clients, dial(s))
 				get(clients[len(clients)-1], 1)
 			}

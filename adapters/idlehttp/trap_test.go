@@ -126,7 +126,7 @@ func (b *bare) serve(h http.HandlerFunc) {
 	b.Order = earlyDeadlineFirst
 	server := &http.Server{Handler: h, ConnState: func(_ net.Conn, to http.ConnState) { b.Note("%v", to) }}
 	b.Site = httpsuite.Start(b.t, b.secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-		return bareSetup(server, b.Spy(httpsuite.Listen(b.t)), httpsuite.Config{Log: log, Idle: idle}, b.secure), nil
+		return httpsuite.NetHTTP(server, b.Spy(httpsuite.Listen(b.t)), b.secure, log, idle), nil
 	})
 }
 

@@ -98,8 +98,8 @@ func (c *Conn) IsTold() bool {
 }
 
 // CountTold returns how many connections have been asked to finish by a response.
-func CountTold(l *Listener) (n int) {
-	l.drain.told.Range(func(any, any) bool { n++; return true })
+func CountTold[L Outer](l L) (n int) {
+	l.self().drain.told.Range(func(any, any) bool { n++; return true })
 	return n
 }
 

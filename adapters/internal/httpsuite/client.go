@@ -1,3 +1,6 @@
+// Package httpsuite is the conformance suite of the HTTP adapters: tests of what every server with
+// [httplimits.Timeouts] promises, which run against net/http and fasthttp. What isn't a test here are
+// the servers, clients and checks that the adapters' own tests share.
 package httpsuite
 
 import (
@@ -29,19 +32,17 @@ type Client struct {
 func Get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: test\r\n\r\n" }
 
 // Post returns the header of a request with a body of n bytes.
-func Post(n int) string { return PostTo("/", n) }
+func Post(n int) string { return postTo("/", n) }
 
-// PostTo is Post with a path.
-func PostTo(path string, n int) string {
+func postTo(path string, n int) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: test\r\nContent-Length: " + strconv.Itoa(n) + "\r\n\r\n"
 }
 
 // Chunked is the header of a request with a chunked body.
 const Chunked = "POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-// expecting is the header of a request whose client waits for 100 Continue before it sends a body
-// of ten bytes.
-const expecting = "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
+// Upgrade is a request for which handlers of tests hijack the connection.
+const Upgrade = "GET /hijack HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n"
 
 // Connect connects to an address.
 func Connect(t testing.TB, to net.Addr) *Client {
@@ -232,14 +233,25 @@ func (c *Client) Line(want string) {
 	}
 }
 
-// Narrow limits the client's receive buffer to about n bytes.
+// Narrow limits the receive buffer of a client's socket to about n bytes.
 func (c *Client) Narrow(n int) {
 	c.T.Helper()
 	nc := c.Conn
 	if secure, ok := nc.(*tls.Conn); ok {
 		nc = secure.NetConn()
 	}
-	if err := nc.(*net.TCPConn).SetReadBuffer(n); err != nil {
-		c.T.Fatal(err)
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		if err := tcp.SetReadBuffer(n); err != nil {
+			c.T.Fatal(err)
+		}
 	}
 }
+
+// Large is a response that doesn't fit into the kernel's buffers of a loopback connection.
+var Large = func() []byte {
+	b := make([]byte, 16<<20)
+	for i := range b {
+		b[i] = byte(i>>8 ^ i>>16)
+	}
+	return b
+}()

@@ -8,10 +8,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"math/big"
 	"net"
-	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -26,6 +24,9 @@ import (
 // Patience is how long a test waits for something that must happen. It's long, so that no test
 // fails on a busy machine.
 const Patience = 2 * time.Minute
+
+// Timeouts are the adapters' Timeouts.
+type Timeouts = httplimits.Timeouts
 
 const ms = time.Millisecond
 
@@ -79,9 +80,6 @@ func (g *Gate) Keep(net.Conn, *idle.TimeoutError) bool { return !g.isOpen.Load()
 
 // Open lets connections time out.
 func (g *Gate) Open() { g.isOpen.Store(true) }
-
-// Shut keeps connections open again.
-func (g *Gate) Shut() { g.isOpen.Store(false) }
 
 // A FailWriter is a server's log. A line in it fails the test.
 type FailWriter struct{ T testing.TB }
@@ -195,30 +193,6 @@ func NotBefore(t testing.TB, at, start time.Time, limit time.Duration) {
 	}
 }
 
-// WantTimeout checks that err is a timeout with the given phase and reason, and that net and
-// os recognize it as one.
-func WantTimeout(t testing.TB, err error, phase string, reason idle.Reason) {
-	t.Helper()
-	var timeout *idle.TimeoutError
-	if !errors.As(err, &timeout) {
-		t.Errorf("got %v (%T), want a timeout", err, err)
-		return
-	}
-	setting := Setting(phase, reason)
-	if timeout.Phase != phase || timeout.Reason != reason || timeout.Setting != setting ||
-		!strings.HasPrefix(timeout.Error(), "i/o timeout: "+phase+": "+setting+" of ") {
-		t.Errorf("%v: timed out in the phase %q for %q by %q, want %q, %q and %q", timeout, timeout.Phase, timeout.Reason, timeout.Setting, phase, reason, setting)
-	}
-	ofRate := reason == idle.ReasonMinReadRate || reason == idle.ReasonMinWriteRate
-	if says := strings.Contains(timeout.Error(), " B/s not reached after "); says != ofRate || timeout.Rate.BytesPerSecond > 0 != ofRate {
-		t.Errorf("%v has the rate %+v", timeout, timeout.Rate)
-	}
-	var ne net.Error
-	if !errors.As(err, &ne) || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "i/o timeout") {
-		t.Errorf("%v (%T) does not look like a timeout", err, err)
-	}
-}
-
 // WantError checks that err's text contains all of says.
 func WantError(t testing.TB, err error, says ...string) {
 	t.Helper()
@@ -241,12 +215,5 @@ func Both(t *testing.T, test func(t *testing.T, secure bool)) {
 			t.Parallel()
 			test(t, secure)
 		})
-	}
-}
-
-// echo responds with the body of the request.
-func echo(r Request) {
-	if b, err := io.ReadAll(r.Body()); err == nil {
-		r.Write(b)
 	}
 }

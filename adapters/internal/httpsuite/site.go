@@ -1,10 +1,8 @@
 package httpsuite
 
 import (
-	"context"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,38 +12,6 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 	"github.com/idlewheel/idlewheel/idle"
 )
-
-// A Listener is an adapter's listener.
-type Listener interface {
-	net.Listener
-	Stats() httplimits.Stats
-	Tracker() *idle.Tracker
-	SetTimeouts(Timeouts) error
-}
-
-// Unlimited returns a Listener for a bare server. It has no limits and no counts.
-func Unlimited(ln net.Listener) Listener { return unlimited{ln} }
-
-type unlimited struct{ net.Listener }
-
-func (unlimited) Stats() (st httplimits.Stats) { return st }
-func (unlimited) Tracker() *idle.Tracker       { return nil }
-func (unlimited) SetTimeouts(Timeouts) error   { return nil }
-
-// A Setup is a server that is ready to serve.
-type Setup struct {
-	Listener Listener
-	Serve    func() error // returns nil when the server has been shut down or closed
-	Shutdown func(context.Context) error
-	Close    func()       // ends the server without waiting for its connections
-	Open     func() int64 // connections that the server still uses; nil if it doesn't report them
-
-	Drain func(context.Context, idle.Drain) error // the adapter's Shutdown
-	Told  func() int                              // connections that have been asked to finish
-
-	LameDuck   func(context.Context, time.Duration) error // the adapter's
-	IsDraining func() bool                                // the listener's
-}
 
 // A Site is a running server with timeouts.
 type Site struct {
@@ -72,7 +38,7 @@ func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (
 	}
 	s.Setup, s.Listener = setup, setup.Listener
 	ended := make(chan error, 1)
-	go func() { ended <- setup.Serve() }()
+	go func() { ended <- setup.Serve(setup.Listener) }()
 	s.Served = sync.OnceValue(func() error {
 		select {
 		case err := <-ended:

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -111,6 +112,7 @@ type Conn struct {
 	id       addr
 	lateAddr time.Time // until when RemoteAddr may wait
 	kernel   Kernel
+	resets   atomic.Bool // Close discards what is under way
 }
 
 // Read reads some of what has arrived: at least a byte, and often less than there is.
@@ -125,11 +127,18 @@ func (c *Conn) CloseWrite() error { c.out.end(io.EOF, false); return nil }
 // Close closes both directions. As with TCP, the other end may still read what was written. What it
 // writes from then on is answered by a reset.
 func (c *Conn) Close() error {
-	c.out.end(io.EOF, false)
-	c.in.end(syscall.ECONNRESET, true)
+	if c.resets.Load() {
+		c.Reset()
+	} else {
+		c.out.end(io.EOF, false)
+		c.in.end(syscall.ECONNRESET, true)
+	}
 	c.in.shut(net.ErrClosed)
 	return nil
 }
+
+// SetLinger has Close reset the connection if sec is 0.
+func (c *Conn) SetLinger(sec int) error { c.resets.Store(sec == 0); return nil }
 
 // Reset discards what is under way in both directions.
 func (c *Conn) Reset() {

@@ -12,7 +12,7 @@ import (
 // kinds are the kinds of HTTP/1 clients.
 var kinds = []func(*Client){
 	honest, honest, honest, honest, impatient, slowHandler,
-	noHeader, halfHeader, halfBody, idles, neverReads,
+	noHeader, halfHeader, halfBody, idles, neverReads, lastMoment,
 }
 
 // A caller is an HTTP/1 client.
@@ -143,7 +143,9 @@ func slowHandler(client *Client) {
 		io.WriteString(c.Conn, request(o, 0))
 		r, err := http.ReadResponse(c.in, nil)
 		if err != nil {
-			c.Errorf("%s got %v", o.path(), err)
+			if c.Executed(o.id) || !c.Evicts {
+				c.Errorf("%s got %v", o.path(), err)
+			}
 			c.Conn.Close()
 			continue
 		}
@@ -157,6 +159,33 @@ func slowHandler(client *Client) {
 		}
 		if string(b) != want || err != nil && !cut {
 			c.Errorf("%s got %s, %v and %.300q", o.path(), r.Status, err, b)
+		}
+		c.Conn.Close()
+	}
+}
+
+// lastMoment has the rest of its request arrive just when HandshakeTimeout or HeaderTimeout passes. The request is
+// answered, or it isn't executed.
+func lastMoment(client *Client) {
+	for range 5 {
+		c := connect(client)
+		if c == nil {
+			return
+		}
+		begun, o := time.Now(), order{c.NextID(), c.Rand.IntN(10_000), 0, "plain"}
+		text, n, limit := request(o, 0), 0, limits.HandshakeTimeout
+		if c.Rand.IntN(2) == 0 {
+			n, limit = 1, limits.HeaderTimeout
+		}
+		io.WriteString(c.Conn, text[:n])
+		time.Sleep(time.Until(begun.Add(limit + time.Duration(c.Rand.IntN(40)-20)*Tick/8)))
+		io.WriteString(c.Conn, text[n:])
+		r, err := http.ReadResponse(c.in, nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
+		if executed := c.Executed(o.id); executed && (err != nil || r.StatusCode != http.StatusOK) {
+			c.Errorf("%s on %v was executed, and got %v, %v", o.path(), c.Conn.LocalAddr(), r, err)
 		}
 		c.Conn.Close()
 	}

@@ -136,6 +136,7 @@ func startNetHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Server
 		Serve:    func() error { return server.Serve(accepts) },
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) },
 		Stats:    l.Stats,
+		Tracker:  l.Tracker(),
 	}, nil
 }
 
@@ -207,6 +208,7 @@ func startFastHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Serve
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlefasthttp.Shutdown(ctx, d, l) },
 		Rest:     11 * time.Second, // fasthttp's pool of workers
 		Stats:    l.Stats,
+		Tracker:  l.Tracker(),
 	}, nil
 }
 

@@ -60,6 +60,7 @@ func startHTTP2(w *World, ln net.Listener, limits httplimits.Timeouts, secure bo
 		Serve:    serve,
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) },
 		Stats:    l.Stats,
+		Tracker:  l.Tracker(),
 	}, nil
 }
 

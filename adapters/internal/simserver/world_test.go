@@ -28,6 +28,7 @@ type Server struct {
 	Serve    func() error
 	Shutdown func(context.Context, idle.Drain) error
 	Stats    func() httplimits.Stats
+	Tracker  *idle.Tracker
 	Rest     time.Duration // how long the server's goroutines may run after its end
 }
 
@@ -38,6 +39,7 @@ type World struct {
 	Net  *simnet.Listener
 
 	Kernel simnet.Kernel // what the network reports about sockets
+	Evicts bool          // idle connections are evicted all the time
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -61,6 +63,7 @@ func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *Wo
 		w := &World{T: t, Seed: seed, rng: rng, begun: map[string]bool{}, ended: map[string]End{}, told: map[string]int{}}
 		lateAddr := time.Duration(max(0, rng.IntN(3)-1)) * LateAddr
 		w.Kernel = simnet.Kernel(rng.IntN(3))
+		w.Evicts = seed%5 == 4
 		w.Net = simnet.Listen(simnet.Config{Seed: seed, Buffer: Buffer, LateAddr: lateAddr, Kernel: w.Kernel})
 		limits.Idle.Tick, limits.Idle.OnEnds = Tick, w.onEnds
 		limits.OnEnd = w.onEnd
@@ -70,6 +73,18 @@ func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *Wo
 		}
 		served := make(chan error, 1)
 		go func() { served <- s.Serve() }()
+
+		over := make(chan bool)
+		go func() {
+			for w.Evicts {
+				select {
+				case <-over:
+					return
+				case <-time.After(50 * time.Millisecond):
+					s.Tracker.EvictIdle(1)
+				}
+			}
+		}()
 
 		var clients sync.WaitGroup
 		for i := range 20 {
@@ -90,6 +105,7 @@ func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *Wo
 		w.drain(s)
 		clients.Wait()
 		<-served
+		close(over)
 		time.Sleep(s.Rest + time.Minute) // for callbacks that are still running; a goroutine that remains fails the test
 		w.audit(s)
 	})
@@ -226,7 +242,7 @@ func (c *Client) WantEnd(since time.Time, setting string, limit, more time.Durat
 	time.Sleep(time.Until(since.Add(limit + more + Late + 1))) // 1 ns more, so that everybody else has acted
 	e := c.End()
 	switch {
-	case !c.Drained().IsZero(): // the drain may have ended it before the limit
+	case !c.Drained().IsZero() || c.Evicts: // which may have ended it before the limit
 	case e.Err == nil:
 		c.Errorf("%v lives on %v after %s of %v", c.Conn.LocalAddr(), time.Since(since), setting, limit)
 	case e.Err.Setting != setting:

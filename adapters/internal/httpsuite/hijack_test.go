@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
-
-// Upgrade is a request for which handlers here hijack the connection.
-const Upgrade = "GET /hijack HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n"
 
 // A hijacked is a connection that a handler has hijacked.
 type hijacked struct {
@@ -25,9 +22,9 @@ type hijacked struct {
 
 // hijack returns a handler that, at the path /hijack, hijacks the connection, writes "ready"
 // and calls use. The channel gets the results of use.
-func hijack(use func(hijacked) error) (func(Request), chan error) {
+func hijack(use func(hijacked) error) (func(request), chan error) {
 	ended := make(chan error, 10)
-	return func(r Request) {
+	return func(r request) {
 		io.Copy(io.Discard, r.Body())
 		if r.Path() != "/hijack" {
 			return
@@ -77,35 +74,29 @@ func (c *Client) upgrade() {
 	c.Line("ready")
 }
 
-var ofHijacking = []promise{
-	// A hijacked connection has no limits, whatever was requested on it before.
-	{"HijackedIsHandedOver", wraps, func(t *testing.T, u under) {
-		for name, before := range map[string]string{"first": "", "second": Get("/"), "after a body": Post(5) + "hello"} {
-			t.Run(name, func(t0 *testing.T) {
-				t0.Parallel()
-				t := intime.Of(t0, limit/2)
-				rate := idle.Rate{BytesPerSecond: 1 << 20, Grace: limit}
-				to := All(limit)
-				to.HandshakeTimeout, to.HandlerTimeout, to.BodyRate, to.WriteRate = 2*limit, limit, rate, rate
-				h, ended := hijack(echoLines)
-				s := u.start(t, to, h)
-				c := s.Dial()
-				if before != "" {
-					c.Send(before)
-					c.Want(200)
-				}
-				c.upgrade()
-				for range 2 {
-					time.Sleep(3 * limit)
-					c.Send("hello\n")
-					c.Line("hello")
-				}
-				c.Close()
-				if err := Receive(t, ended); !IsEnd(err) {
-					t.Errorf("the hijacked connection ended with %v", err)
-				}
-				s.WantNone()
-			})
-		}
-	}},
+var ofHijacking = each("HijackedIsHandedOver", wraps, map[string]string{"first": "", "second": Get("/"), "after a body": Post(5) + "hello"}, handedOver)
+
+// handedOver tests that a hijacked connection has no limits, whatever was requested on it before.
+func handedOver(t *testing.T, u under, _, before string) {
+	rate := idle.Rate{BytesPerSecond: 1 << 20, Grace: limit}
+	to := All(limit)
+	to.HandshakeTimeout, to.HandlerTimeout, to.BodyRate, to.WriteRate = 2*limit, limit, rate, rate
+	h, ended := hijack(echoLines)
+	s := u.start(t, to, h)
+	c := s.Dial()
+	if before != "" {
+		c.Send(before)
+		c.Want(http.StatusOK)
+	}
+	c.upgrade()
+	for range 2 {
+		time.Sleep(3 * limit)
+		c.Send("hello\n")
+		c.Line("hello")
+	}
+	c.Close()
+	if err := Receive(t, ended); !IsEnd(err) {
+		t.Errorf("the hijacked connection ended with %v", err)
+	}
+	s.WantNone()
 }

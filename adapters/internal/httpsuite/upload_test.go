@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -17,14 +16,13 @@ var ofUploads = []promise{
 
 	// Time in which the handler doesn't read isn't counted against the client, whether its
 	// bytes have arrived or not.
-	{"HandlerPausesReading", usual, func(t0 *testing.T, u under) {
-		t := intime.Of(t0, limit/2)
+	{"HandlerPausesReading", usual, func(t *testing.T, u under) {
 		to := All(limit)
 		to.HandshakeTimeout, to.KeepAliveTimeout = Patience, Patience
 		to.BodyRate = idle.Rate{BytesPerSecond: 10 << 10, Grace: limit}
 		const parts = 3
 		paused := make(chan error, parts)
-		s := u.start(t, to, func(r Request) {
+		s := u.start(t, to, func(r request) {
 			body, b := r.Body(), make([]byte, len(half))
 			for range parts {
 				time.Sleep(2 * limit) // while bytes wait to be read
@@ -49,7 +47,7 @@ var ofUploads = []promise{
 	// net/http, a zero deadline lifts them.
 	{"OwnReadDeadline", usual, func(t *testing.T, u under) {
 		ended := make(chan error, 1)
-		h := func(r Request) {
+		h := func(r request) {
 			switch r.Path() {
 			case "/far":
 				r.SetReadDeadline(time.Now().Add(Patience))
@@ -65,10 +63,10 @@ var ofUploads = []promise{
 		begin := func(path string) (*Site, *Client, time.Time) {
 			s := u.start(t, Only(limit, "BodyTimeout", "BodyRate"), h, streamBodies)
 			c := s.Dial()
-			return s, c, c.Send(PostTo(path, 2*len(half)) + half)
+			return s, c, c.Send(postTo(path, 2*len(half)) + half)
 		}
 		lifts := []string{"/far"}
-		if u.ZeroDeadlineLifts {
+		if u.zeroDeadlineLifts {
 			lifts = append(lifts, "/zero")
 		}
 		for _, path := range lifts {

@@ -3,20 +3,15 @@ package httpsuite
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -28,49 +23,17 @@ func (s *Site) drain(d idle.Drain) <-chan error {
 }
 
 var ofDrain = []promise{
-	// Idle connections are ended over the given time, the most idle first. Meanwhile no
-	// connection is accepted. The server ends after the last one.
-	{"DrainEndsTheMostIdleFirst", usual, func(t *testing.T, u under) {
-		s := u.start(t, All(Patience), echo)
-		var clients []*Client
-		for range 4 {
-			c := s.Dial()
-			c.Get("/")
-			clients = append(clients, c)
-			time.Sleep(200 * ms) // more than a tick, so that the idle times differ
-		}
-		const over = 400 * time.Millisecond
-		begun := time.Now()
-		ended := s.drain(idle.Drain{Duration: over})
-		var last time.Time
-		for i, c := range clients {
-			at := c.WantClosed()
-			if at.Before(last) {
-				t.Errorf("client %d was closed before the one that was more idle", i)
-			}
-			last = at
-		}
-		NotBefore(t, last, begun, over-100*time.Millisecond)
-		if err := Receive(t, ended); err != nil {
-			t.Error(err)
-		}
-		if err := s.Served(); err != nil {
-			t.Error(err)
-		}
-		if st := s.Settled(); st.Drained != 4 || st.Closed != 0 || len(st.TimedOut) > 0 {
-			t.Errorf("%+v", st)
-		}
-		WantNoListener(t, s.Listener)
-	}},
-
 	// A response that has begun is completed. One that begins later asks the client to close the
 	// connection.
 	{"DrainWaitsForResponses", usual, func(t *testing.T, u under) {
 		goOn, begun := make(chan struct{}), make(chan struct{}, 10)
-		s := u.start(t, All(Patience), func(r Request) {
+		s := u.start(t, All(Patience), func(r request) {
 			io.Copy(io.Discard, r.Body())
 			if r.Path() != "/slow" {
 				return
+			}
+			if err := r.SetReadDeadline(time.Now().Add(time.Hour)); err != nil { // that doesn't mean that it hijacks
+				t.Error(err)
 			}
 			r.Stream(func(w io.Writer, flush func() error) {
 				io.WriteString(w, "one")
@@ -109,42 +72,6 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// A handler that sets deadlines hasn't hijacked the connection, so the drain waits for its
-	// response.
-	{"DrainWaitsInSpiteOfDeadlines", everywhere, func(t *testing.T, u under) {
-		for name, at := range map[string]time.Time{"set": time.Now().Add(time.Hour), "lifted": {}} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				begun, goOn := make(chan bool, 1), make(chan bool)
-				s := u.start(t, All(Patience), func(r Request) {
-					if err := r.SetDeadline(at); err != nil {
-						t.Error(err)
-					}
-					begun <- true
-					<-goOn
-					r.Write([]byte("done"))
-				})
-				c := s.Dial()
-				c.Send(Get("/"))
-				Receive(t, begun)
-				ended := s.drain(idle.Drain{})
-				select {
-				case err := <-ended:
-					t.Error("Shutdown did not wait: ", err)
-				case <-time.After(limit):
-				}
-				close(goOn)
-				if body := c.Want(http.StatusOK); body != "done" {
-					t.Errorf("%q", body)
-				}
-				c.WantClosed()
-				if err := Receive(t, ended); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}},
-
 	// A new connection may still send its first request, which is answered.
 	{"DrainWaitsForFirstRequests", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
@@ -179,7 +106,7 @@ var ofDrain = []promise{
 	{"DrainTellsWhatIsHandled", usual, func(t *testing.T, u under) {
 		const n = 20
 		goOn, begun := make(chan struct{}), make(chan struct{}, n)
-		s := u.start(t, All(Patience), func(r Request) {
+		s := u.start(t, All(Patience), func(r request) {
 			io.Copy(io.Discard, r.Body())
 			begun <- struct{}{}
 			<-goOn
@@ -211,7 +138,7 @@ var ofDrain = []promise{
 
 	// What is left at ForceAfter is cut.
 	{"DrainStops", usual, func(t *testing.T, u under) {
-		s := u.start(t, Off(), func(r Request) {
+		s := u.start(t, Off(), func(r request) {
 			r.Stream(func(w io.Writer, flush func() error) {
 				for {
 					if _, err := w.Write(Large); err != nil {
@@ -238,7 +165,7 @@ var ofDrain = []promise{
 	// Hijacked connections are ended too. If one is watched, OnDrain is called first.
 	{"DrainEndsHijacked", usual, func(t *testing.T, u under) {
 		told := make(chan struct{}, 1)
-		s := u.start(t, All(Patience), func(r Request) {
+		s := u.start(t, All(Patience), func(r request) {
 			path := r.Path()
 			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
 				defer c.Close()
@@ -271,14 +198,14 @@ var ofDrain = []promise{
 
 	{"DrainRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
-		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{Duration: -time.Second}), u.Package+": Shutdown: ", "Drain.Duration is -1s")
+		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{Duration: -time.Second}), u.pkg+": Shutdown: ", "Drain.Duration is -1s")
 		c := s.Dial()
 		c.Get("/") // it still works
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Setup.Drain(ctx, idle.Drain{Duration: time.Hour}) }()
 		Eventually(t, "no connection is accepted", func() bool {
-			nc, err := net.Dial("tcp", s.Addr().String())
+			nc, err := s.Memory.Dial()
 			if err == nil {
 				nc.Close()
 			}
@@ -303,15 +230,10 @@ var ofDrain = []promise{
 		}
 		first := s.Dial()
 		first.Get("/")
-		raw, err := net.Dial("tcp", s.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer raw.Close()
-		raw.SetDeadline(time.Now().Add(Patience))
+		raw := s.DialBare()
 		io.WriteString(raw, Get("/"))
-		answer, err := io.ReadAll(raw)
-		if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		answer, err := io.ReadAll(raw.In)
+		if !IsEnd(err) {
 			t.Error(err)
 		}
 		if s := string(answer); s != "" && (!strings.HasPrefix(s, "HTTP/1.1 503 ") || !strings.Contains(s, "\r\nRetry-After: ")) {
@@ -326,39 +248,10 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// A client that hasn't sent its PROXY header, so that its address isn't known yet, doesn't
-	// delay others.
-	{"AddressThatComesLate", usual, func(t *testing.T, u under) {
-		header := make(chan struct{})
-		s := u.start(t, Only(time.Minute), func(r Request) { io.Copy(io.Discard, r.Body()) }, func(c *Config) {
-			c.Listener = &proxied{Listener: Listen(t), first: header}
-		})
-		comes := sync.OnceFunc(func() { close(header) })
-		t.Cleanup(comes)
-		if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 100}); err != nil {
-			t.Fatal(err)
-		}
-		s.Tracker().RecentEnds() // from now on, ends have labels
-		silent := s.DialBare()
-		for range 3 {
-			c := s.Dial()
-			c.Get("/")
-			c.Close()
-		}
-		if err := s.Tracker().Visit(t.Context(), func(i idle.Info) { i.Label() }); err != nil {
-			t.Error(err)
-		}
-		comes()
-		if u.Secure {
-			silent.Shake()
-		}
-		silent.Get("/")
-	}},
-
 	// Idle connections are evicted, those with a request aren't.
 	{"CapacityEvicts", usual, func(t *testing.T, u under) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
-		s := u.start(t, All(Patience), func(r Request) {
+		s := u.start(t, All(Patience), func(r request) {
 			io.Copy(io.Discard, r.Body())
 			if r.Path() == "/slow" {
 				begun <- struct{}{}
@@ -393,84 +286,4 @@ var ofDrain = []promise{
 			t.Errorf("%+v", st)
 		}
 	}},
-
-	// One of two servers is drained under load. A client that repeats idempotent requests, as
-	// usual, sees no failure.
-	{"DrainUnderLoad", usual, func(t *testing.T, u under) {
-		for _, protocol := range protocolsOf(u) {
-			t.Run(protocol, func(t *testing.T) {
-				t.Parallel()
-				underLoad(t, u, protocol)
-			})
-		}
-	}},
-}
-
-// protocolsOf returns the protocols that the server supports.
-func protocolsOf(u under) []string {
-	if u.SpeaksHTTP2 && u.Secure {
-		return []string{"HTTP/1", "HTTP/2"}
-	}
-	return []string{"HTTP/1"}
-}
-
-// underLoad drains one of two servers while clients use both.
-func underLoad(t *testing.T, u under, protocol string) {
-	handler := func(r Request) {
-		io.Copy(io.Discard, r.Body())
-		r.Write(Large[:32<<10])
-	}
-	drained, other := u.start(t, All(Patience), handler), u.start(t, All(Patience), handler)
-	way := newWay(drained)
-	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: way.dial}
-	defer tr.CloseIdleConnections()
-	tr.Protocols.SetHTTP1(protocol == "HTTP/1")
-	tr.Protocols.SetHTTP2(protocol == "HTTP/2")
-	scheme := "http"
-	if u.Secure {
-		_, tr.TLSClientConfig = Identity()
-		tr.TLSClientConfig = withProtocol(tr.TLSClientConfig, protocol)
-		scheme = "https"
-	}
-	client := http.Client{Transport: tr, Timeout: Patience}
-	inTime := intime.Of(t, time.Second) // Shutdown gives clients 2 s to learn of it from a response
-	var stop atomic.Bool
-	var served atomic.Int64
-	var load sync.WaitGroup
-	for range 10 {
-		load.Go(func() {
-			for !stop.Load() {
-				r, err := client.Get(scheme + "://" + drained.Addr().String() + "/")
-				if err != nil {
-					inTime.Error(err)
-					return
-				}
-				if _, err = io.Copy(io.Discard, r.Body); err != nil {
-					inTime.Error(err)
-				}
-				r.Body.Close()
-				served.Add(1)
-			}
-		})
-	}
-	Eventually(t, "the load runs", func() bool { return served.Load() > 100 })
-	way.lead(other)
-	err := Receive(t, drained.drain(idle.Drain{Duration: 300 * time.Millisecond, ForceAfter: Patience}))
-	if err != nil {
-		t.Error(err)
-	}
-	before := served.Load()
-	Eventually(t, "the other server has the load", func() bool { return served.Load() > before+100 })
-	stop.Store(true)
-	load.Wait()
-	if st := drained.Stats(); st.Live > 0 {
-		t.Errorf("%+v", st)
-	}
-}
-
-// withProtocol returns a copy of c that offers only one protocol.
-func withProtocol(c *tls.Config, protocol string) *tls.Config {
-	c = c.Clone()
-	c.NextProtos = map[string][]string{"HTTP/1": {"http/1.1"}, "HTTP/2": {"h2"}}[protocol]
-	return c
 }

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/idlewheel/idlewheel/idle"
 )
 
 // serve serves ln until Accept fails.
@@ -20,7 +18,7 @@ func (u under) serve(ln net.Listener, to Timeouts, secure bool, certFile string)
 	stop := sync.OnceFunc(func() { close(quit) })
 	defer stop()
 	defer time.AfterFunc(Patience, stop).Stop()
-	return u.Serve(ln, to, secure, certFile, quit)
+	return u.server.serve(ln, to, secure, certFile, quit)
 }
 
 // A failing listener fails a number of times with err, and then accepts connections.
@@ -41,36 +39,36 @@ var ofServe = []promise{
 	// Serve returns the server's own errors, and closes the listener.
 	{"ServeFails", plain, func(t *testing.T, u under) {
 		broken := errors.New("broken on purpose")
-		ln := Listen(t)
+		ln := network()
 		if err := u.serve(&failing{ln, broken, 1}, Timeouts{}, false, ""); !errors.Is(err, broken) {
 			t.Errorf("Serve: %v", err)
 		}
 		WantNoListener(t, ln)
-		ln = Listen(t)
+		ln = network()
 		if err := u.serve(ln, Timeouts{}, true, "no such file"); err == nil {
 			t.Error("served without a certificate")
 		}
 		WantNoListener(t, ln)
 		for _, secure := range []bool{false, true} {
-			ln = Listen(t)
+			ln = network()
 			if err := u.serve(ln, Timeouts{HeaderTimeout: -2}, secure, ""); err == nil {
 				t.Error("served with a timeout that makes no sense")
 			}
 			WantNoListener(t, ln)
 		}
-		WantError(t, u.serve(nil, Timeouts{}, false, ""), u.Package+": the listener is nil")
+		WantError(t, u.serve(nil, Timeouts{}, false, ""), u.pkg+": the listener is nil")
 	}},
 
 	// Serve and ServeTLS are all that a server needs. They survive temporary errors of Accept,
 	// such as a lack of descriptors.
 	{"Serve", usual, func(t *testing.T, u under) {
 		lack := &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
-		ln := Listen(t)
+		ln := network()
 		quit, ended := make(chan struct{}), make(chan error, 1)
 		go func() {
-			ended <- u.Serve(&failing{ln, lack, 3}, Only(limit, "HandshakeTimeout"), u.Secure, "", quit)
+			ended <- u.server.serve(&failing{ln, lack, 3}, Only(limit, "HandshakeTimeout"), u.secure, "", quit)
 		}()
-		silent := Connect(t, ln.Addr())
+		silent := (&Site{T: t, Memory: ln}).DialBare()
 		NotBefore(t, silent.WantClosed(), silent.Begun, limit)
 		close(quit)
 		if err := Receive(t, ended); err != nil {
@@ -81,46 +79,26 @@ var ofServe = []promise{
 
 	// The handler learns of TLS, as with the bare server, whether the server or the listener does the handshake.
 	{"HandlerIsToldOfTLS", everywhere, func(t *testing.T, u under) {
-		s := u.start(t, All(Patience), func(r Request) { fmt.Fprint(r, r.TLS()) })
+		s := u.start(t, All(Patience), func(r request) { fmt.Fprint(r, r.TLS()) })
 		c := s.Dial()
 		for range 2 {
-			if got := c.Get("/"); got != fmt.Sprint(u.Secure) {
+			if got := c.Get("/"); got != fmt.Sprint(u.secure) {
 				t.Errorf("TLS, and the handshake is complete: %s", got)
 			}
 		}
 		s.WantNone()
 	}},
 
-	// Invalid Timeouts are refused with an error that names the field and its value. Package
-	// httpconn tests all settings.
-	{"RefusedTimeouts", plain, func(t *testing.T, u under) {
-		beat := idle.Heartbeat{Interval: time.Second, Timeout: time.Second}
-		for says, to := range map[string]Timeouts{
-			"HeaderTimeout is 5ns":         {HeaderTimeout: 5}, // somebody forgot the unit
-			"Hijacked.Heartbeat is active": {Hijacked: idle.Policy{Heartbeat: beat}},
-		} {
-			ln := Listen(t)
-			setup, err := u.Prepare(Config{Listener: ln, Timeouts: to, Handler: echo, Log: io.Discard})
-			if WantError(t, err, u.Package+": ", says); err == nil {
-				setup.Listener.Close()
-			}
-			Connect(t, ln.Addr()) // the listener still accepts
-		}
-	}},
-
-	// So are a nil listener, and one that has timeouts already.
+	// A nil listener is refused, and one that has timeouts already.
 	{"RefusedListeners", plain, func(t *testing.T, u under) {
-		_, err := u.Prepare(Config{Handler: echo, Log: io.Discard})
-		WantError(t, err, u.Package+": the listener is nil")
-		setup, err := u.Prepare(Config{Listener: Listen(t), Timeouts: Off(), Handler: echo, Log: io.Discard})
+		_, err := u.prepare(config{handler: echo, log: io.Discard})
+		WantError(t, err, u.pkg+": the listener is nil")
+		setup, err := u.prepare(config{listener: network(), timeouts: Off(), handler: echo, log: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer setup.Listener.Close()
-		_, err = u.Prepare(Config{Listener: setup.Listener, Handler: echo, Log: io.Discard})
-		WantError(t, err, u.Package+": ", "already")
-		if st := setup.Listener.Stats(); len(st.Phases) != u.Phases || len(st.Limits) != u.Limits {
-			t.Errorf("there are counts of %v and %v", st.Phases, st.Limits)
-		}
+		_, err = u.prepare(config{listener: setup.Listener, handler: echo, log: io.Discard})
+		WantError(t, err, u.pkg+": ", "already")
 	}},
 }

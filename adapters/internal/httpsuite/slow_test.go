@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -19,7 +18,7 @@ import (
 // the right answer, and callbacks, errors and counts say why.
 type slow struct {
 	name    string
-	in      func(Flavour) bool
+	in      func(flavour) bool
 	setting string
 	clients [][]string    // what each sends: requests that are answered, and at last one that is too slow
 	shakes  bool          // the client completes the TLS handshake although HandshakeTimeout is tested
@@ -68,7 +67,7 @@ var slowClients = []slow{
 
 	// Earlier requests don't count. The request's context is cancelled if the server supports that.
 	{name: "HandlerTimeout", in: everywhere, setting: "HandlerTimeout", keeps: true,
-		clients: [][]string{{Get("/long")}, {Get("/"), Get("/"), Get("/long")}, {Post(5) + "hello", PostTo("/long", 5) + "hello"}}},
+		clients: [][]string{{Get("/long")}, {Get("/"), Get("/"), Get("/long")}, {Post(5) + "hello", postTo("/long", 5) + "hello"}}},
 	// To a server without HTTP/2, its preface is a request.
 	{name: "PrefaceIsARequest", in: plain, setting: "HandlerTimeout", clients: [][]string{{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}}},
 	// HandlerTimeout counts while the handler reads the body, too.
@@ -81,7 +80,7 @@ var slowClients = []slow{
 	{name: "ReaderStopsLater", in: usual, setting: "WriteTimeout", pause: limit / 3, clients: [][]string{{Get("/large")}, {Get("/"), Get("/large")}}},
 	{name: "ReaderIsTooSlow", in: usual, setting: "WriteRate", keeps: true, clients: [][]string{{Get("/large")}}},
 	// Reading a little from time to time isn't enough.
-	{name: "ReaderSips", in: seesOutput, setting: "WriteRate", sips: true, clients: [][]string{{Get("/large")}}},
+	{name: "ReaderSips", in: usual, setting: "WriteRate", sips: true, clients: [][]string{{Get("/large")}}},
 
 	// KeepAliveTimeout applies after requests of all kinds.
 	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
@@ -115,24 +114,20 @@ func ofSlowClients() (all []promise) {
 	for _, w := range slowClients {
 		all = append(all, promise{w.name, w.in, func(t *testing.T, u under) { w.test(t, u, 0, false) }})
 	}
-	each := func(keeps int, shutsDown bool) func(t *testing.T, u under) {
-		return func(t *testing.T, u under) {
-			for _, w := range slowClients {
-				notWaitedFor := w.setting == "KeepAliveTimeout" || w.setting == "IdleTimeout" || w.setting == "HeaderTimeout" && u.Secure
-				if w.keeps && !(shutsDown && notWaitedFor) {
-					t.Run(w.setting, func(t *testing.T) {
-						t.Parallel()
-						w.test(t, u, keeps, shutsDown)
-					})
-				}
-			}
+	keeping := map[string]slow{}
+	for _, w := range slowClients {
+		if w.keeps {
+			keeping[w.setting] = w
 		}
 	}
-	return append(all, promise{"KeptTwice", usual, each(2, false)}, promise{"LimitsGoOnDuringShutdown", usual, each(0, true)})
+	kept := each("KeptTwice", usual, keeping, func(t *testing.T, u under, _ string, w slow) { w.test(t, u, 2, false) })
+	return slices.Concat(all, kept, each("LimitsGoOnDuringShutdown", usual, keeping, func(t *testing.T, u under, setting string, w slow) {
+		if setting == "KeepAliveTimeout" || setting == "IdleTimeout" || setting == "HeaderTimeout" && u.secure {
+			t.Skip("Shutdown doesn't wait for them")
+		}
+		w.test(t, u, 0, true)
+	}))
 }
-
-// seesOutput is for tests that need to know whether a client reads.
-func seesOutput(f Flavour) bool { return usual(f) && kernel.SeesOutput }
 
 // test runs the clients. OnTimeout keeps each connection open keeps times. If shutsDown is set,
 // the server is shut down meanwhile.
@@ -156,22 +151,22 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 		defer mu.Unlock()
 		asked[c.LocalAddr().String()] = nil
 	}
-	if w.name == "PrefaceIsARequest" && u.RefusesPreface {
+	if w.name == "PrefaceIsARequest" && u.refusesPreface {
 		t.Skip("the server refuses it before it has a limit")
 	}
 	h, told, release := routes(t, u, strings.Contains(w.clients[0][0], "/file"))
 	defer release()
 	var entered atomic.Int64
-	s := u.start(t, to, func(r Request) { entered.Add(1); h(r) }, func(c *Config) {
-		c.StreamBodies = w.streams
-		if w.name == "TrailerStops" && u.LogsTrailers {
-			c.Log = io.Discard
+	s := u.start(t, to, func(r request) { entered.Add(1); h(r) }, func(c *config) {
+		c.streamBodies = w.streams
+		if w.name == "TrailerStops" && u.logsTrailers {
+			c.log = io.Discard
 		}
 	})
 	begun := map[*Client]time.Time{}
 	for _, texts := range w.clients {
 		last := len(texts) - 1
-		if last == 0 && w.setting == "HeaderTimeout" && u.Secure && (w.trickle == "" || !u.FirstHeaderInTLS) {
+		if last == 0 && w.setting == "HeaderTimeout" && u.secure && (w.trickle == "" || !u.firstHeaderInTLS) {
 			continue // it may count as part of the handshake
 		}
 		if shutsDown && last > 0 {
@@ -179,7 +174,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 		}
 		c := s.DialBare()
 		begun[c] = c.Begun
-		if u.Secure && (w.setting != "HandshakeTimeout" || w.shakes) {
+		if u.secure && (w.setting != "HandshakeTimeout" || w.shakes) {
 			c.Shake()
 		}
 		if ofWriting {
@@ -200,7 +195,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 			continue
 		}
 		if w.setting == "IdleTimeout" {
-			c.Line("ready") // on a slow machine the limit may pass before
+			c.Line("ready")
 		}
 		late(c)
 		if w.trickle != "" {
@@ -227,11 +222,6 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 			late(c)
 		}
 		Eventually(t, "all are closed", func() bool { return s.Stats().Live == 0 })
-		for c := range begun {
-			if took := time.Since(c.Begun); took > 4*time.Second && k.phase != "request" {
-				t.Skipf("inconclusive: the machine took %v, and the server itself closes connections that have made no request for 5 s", took)
-			}
-		}
 	}
 	if ofWriting { // before the client reads, which would be progress
 		s.WantOnly(uint64(n), k.phase, k.reason)
@@ -251,8 +241,8 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 		NotBefore(t, at, begun, time.Duration(keeps+1)*limit)
 	}
 	for range begun {
-		if w.streams || w.setting == "IdleTimeout" || ofWriting && u.WriteErrors && !strings.Contains(w.name, "File") {
-			WantTimeout(t, Receive(t, told), k.phase, k.reason)
+		if w.streams || w.setting == "IdleTimeout" || ofWriting && u.writeErrors && !strings.Contains(w.name, "File") {
+			wantTimeout(t, Receive(t, told), k.phase, k.reason)
 		}
 	}
 	s.WantOnly(uint64(n), k.phase, k.reason)
@@ -268,7 +258,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 			t.Errorf("asked %d times about %s", len(errs), peer)
 		}
 		for _, err := range errs {
-			if WantTimeout(t, &err, k.phase, k.reason); err.Limit != limit || err.Elapsed < limit {
+			if wantTimeout(t, &err, k.phase, k.reason); err.Limit != limit || err.Elapsed < limit {
 				t.Errorf("asked about %+v", err)
 			}
 		}
@@ -280,14 +270,14 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 
 // routes returns a handler that does what the path says. The channel gets its errors of reading
 // and writing. withFile prepares /file, and release ends /long.
-func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan error, release func()) {
+func routes(t *testing.T, u under, withFile bool) (h func(request), told chan error, release func()) {
 	released, file := make(chan bool), ""
 	told = make(chan error, 100)
 	if withFile {
 		file = largeFile(t)
 	}
 	takeOver, ended := hijack(echoLines)
-	return func(r Request) {
+	return func(r request) {
 		body, err := io.ReadAll(r.Body())
 		if err != nil {
 			told <- err
@@ -298,7 +288,7 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 			takeOver(r)
 			go func() { told <- <-ended }() // it outlives the handler
 		case "/long", "*", "/*": // "*" and "/*" come from the preface of HTTP/2
-			if u.Cancels {
+			if u.cancels {
 				<-r.Done()
 			} else {
 				<-released

@@ -50,7 +50,7 @@ var ofShutdown = []promise{
 	// When Shutdown's context has ended, the limits still apply to the connections that are left.
 	{"ShutdownThatGivesUp", usual, func(t *testing.T, u under) {
 		entered, finish := make(chan bool, 1), make(chan bool)
-		s := u.start(t, Only(limit, "KeepAliveTimeout"), func(r Request) {
+		s := u.start(t, Only(limit, "KeepAliveTimeout"), func(r request) {
 			entered <- true
 			<-finish
 			io.WriteString(r, "done")
@@ -68,7 +68,7 @@ var ofShutdown = []promise{
 			t.Errorf("got %q, %v", body, err)
 		}
 		at := c.WantClosed()
-		if u.ServesOn { // only our limit closes it
+		if u.servesOn { // only our limit closes it
 			NotBefore(t, at, begun, limit)
 			s.WantOnly(1, "keep-alive", idle.ReasonPhase)
 		}
