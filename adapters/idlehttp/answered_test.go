@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
@@ -22,23 +21,21 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 			"returned": func(w http.ResponseWriter) {},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				httpsuite.Both(t, func(t *testing.T, secure bool) {
-					synctest.Test(t, func(t *testing.T) {
-						s := startInMemory(t, secure, httpsuite.Only(limit, name), func(w http.ResponseWriter, r *http.Request) {
-							io.ReadFull(r.Body, make([]byte, 3))
-							write(w)
-						})
-						c := s.Dial()
-						c.Send(httpsuite.Post(100) + "abc")
-						begun, want := time.Now(), http.StatusCreated
-						if how == "returned" {
-							want = http.StatusOK
-						}
-						if r := c.Response(); r.StatusCode != want || time.Since(begun) > 2*limit {
-							t.Errorf("%s after %v", r.Status, time.Since(begun))
-						}
-						c.Close()
+				inBubbles(t, func(t *testing.T, secure bool) {
+					s := startInMemory(t, secure, httpsuite.Only(limit, name), func(w http.ResponseWriter, r *http.Request) {
+						io.ReadFull(r.Body, make([]byte, 3))
+						write(w)
 					})
+					c := s.Dial()
+					c.Send(httpsuite.Post(100) + "abc")
+					begun, want := time.Now(), http.StatusCreated
+					if how == "returned" {
+						want = http.StatusOK
+					}
+					if r := c.Response(); r.StatusCode != want || time.Since(begun) > 2*limit {
+						t.Errorf("%s after %v", r.Status, time.Since(begun))
+					}
+					c.Close()
 				})
 			})
 		}

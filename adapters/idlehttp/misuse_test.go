@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -71,4 +73,38 @@ func TestForgottenUnits(t *testing.T) {
 			t.Errorf("want %q; got %v", want, err)
 		}
 	}
+}
+
+// TestServesAlready: the hooks of a server cannot be replaced while it uses them.
+func TestServesAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startInMemory(t, false, Timeouts{}, echo)
+		s.Dial().Get("/")
+		_, err := Wrap(s.server, httpsuite.Listen(t), Timeouts{})
+		httpsuite.WantError(t, err, "idlehttp: the server serves already")
+	})
+}
+
+// SetLimits refuses requests that came another way, or are over.
+func TestSetLimitsOfOthers(t *testing.T) {
+	r, err := http.NewRequest("GET", "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	httpsuite.WantError(t, SetLimits(r, RequestLimits{}), "idlehttp: SetLimits: ", "did not arrive")
+	synctest.Test(t, func(t *testing.T) {
+		served := make(chan *http.Request, 1)
+		s := startInMemory(t, false, httpsuite.Only(300*ms, "KeepAliveTimeout"), func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithCancel(r.Context())
+			cancel()
+			httpsuite.WantError(t, SetLimits(r.WithContext(ctx), RequestLimits{}), "idlehttp: SetLimits: ", "cancelled")
+			served <- r
+		})
+		c := s.Dial()
+		begun := c.Send(httpsuite.Get("/"))
+		c.Want(http.StatusOK)
+		httpsuite.WantError(t, SetLimits(httpsuite.Receive(t, served), RequestLimits{BodyTimeout: httplimits.Off}), "has ended")
+		httpsuite.NotBefore(t, c.WantClosed(), begun, 300*ms)
+		s.WantOnly(1, "keep-alive", idle.ReasonPhase)
+	})
 }

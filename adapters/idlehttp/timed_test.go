@@ -78,15 +78,13 @@ func TestLateHandler(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			httpsuite.Both(t, func(t *testing.T, secure bool) {
-				synctest.Test(t, func(t *testing.T) {
-					s := startInMemory(t, secure, httpsuite.Only(limit, "HandlerTimeout"), test.h)
-					c := s.Dial()
-					c.Send(test.request)
-					c.Refused(http.StatusServiceUnavailable)
-					time.Sleep(4 * limit)
-					s.WantOnly(1, "request", idle.ReasonPhase)
-				})
+			inBubbles(t, func(t *testing.T, secure bool) {
+				s := startInMemory(t, secure, httpsuite.Only(limit, "HandlerTimeout"), test.h)
+				c := s.Dial()
+				c.Send(test.request)
+				c.Refused(http.StatusServiceUnavailable)
+				time.Sleep(4 * limit)
+				s.WantOnly(1, "request", idle.ReasonPhase)
 			})
 		})
 	}
@@ -95,30 +93,28 @@ func TestLateHandler(t *testing.T) {
 // TestTimedHijack: HandlerTimeout ends with the request, so a handler that has hijacked the connection may go on.
 func TestTimedHijack(t *testing.T) {
 	const limit = time.Second
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		synctest.Test(t, func(t *testing.T) {
-			s := startInMemory(t, secure, httpsuite.Only(limit, "HandlerTimeout"), func(w http.ResponseWriter, r *http.Request) {
-				nc, rw, err := w.(http.Hijacker).Hijack()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				time.Sleep(3 * limit)
-				b := make([]byte, 4)
-				_, err = io.ReadFull(rw, b)
-				fmt.Fprint(nc, string(b), err)
-				nc.Close()
-			})
-			c := s.Dial()
-			c.Send(httpsuite.Get("/"))
-			time.Sleep(5 * limit)
-			c.Send("ping")
-			b, _ := io.ReadAll(c.In)
-			if string(b) != "ping<nil>" {
-				t.Errorf("%q", b)
+	inBubbles(t, func(t *testing.T, secure bool) {
+		s := startInMemory(t, secure, httpsuite.Only(limit, "HandlerTimeout"), func(w http.ResponseWriter, r *http.Request) {
+			nc, rw, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
 			}
-			s.WantNone()
+			time.Sleep(3 * limit)
+			b := make([]byte, 4)
+			_, err = io.ReadFull(rw, b)
+			fmt.Fprint(nc, string(b), err)
+			nc.Close()
 		})
+		c := s.Dial()
+		c.Send(httpsuite.Get("/"))
+		time.Sleep(5 * limit)
+		c.Send("ping")
+		b, _ := io.ReadAll(c.In)
+		if string(b) != "ping<nil>" {
+			t.Errorf("%q", b)
+		}
+		s.WantNone()
 	})
 }
 

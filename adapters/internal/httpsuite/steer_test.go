@@ -3,6 +3,7 @@ package httpsuite
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,32 +29,41 @@ func ofSteering() []promise {
 }
 
 // setTimeouts tests that whatever a connection waits for, a longer limit applies at once, and a shorter one counts
-// from when the wait began.
+// from when the wait began, even if it was off in between. One that has passed already ends the connection.
 func setTimeouts(t *testing.T, u under, setting string, requests []string) {
-	k := kinds[setting]
-	h, _, release := routes(t, u, false)
-	defer release()
-	s := u.start(t, Only(4*limit, setting), h)
-	c := s.DialBare()
-	if u.secure && setting != "HandshakeTimeout" {
-		c.Shake()
-	}
-	begun, last := c.Begun, len(requests)-1
-	for _, text := range requests[:last] {
-		begun = c.Send(text)
-		c.Want(http.StatusOK)
-	}
-	if requests[last] != "" {
-		begun = c.Send(requests[last])
-	}
-	s.set(Only(time.Minute, setting))
-	time.Sleep(5 * limit)
-	s.WantNone()
-	s.set(Only(6*limit, setting))
-	s.WantOnly(1, k.phase, k.reason)
-	NotBefore(t, time.Now(), begun, 6*limit)
-	if k.status != 0 {
-		c.Refused(k.status)
+	for _, ends := range []time.Duration{6 * limit, 2 * limit} {
+		k := kinds[setting]
+		h, _, release := routes(t, u, false)
+		defer release()
+		s := u.start(t, Only(4*limit, setting), h)
+		c := s.DialBare()
+		if u.secure && setting != "HandshakeTimeout" {
+			c.Shake()
+		}
+		begun, last := c.Begun, len(requests)-1
+		for _, text := range requests[:last] {
+			begun = c.Send(text)
+			c.Want(http.StatusOK)
+		}
+		if requests[last] != "" {
+			begun = c.Send(requests[last])
+		}
+		s.set(Only(time.Minute, setting))
+		time.Sleep(4 * limit)
+		off := Off()
+		off.Hijacked = idle.Policy{MaxAge: time.Hour} // a hijacked connection without limits isn't tracked
+		s.set(off)
+		time.Sleep(limit)
+		s.WantNone()
+		s.set(Only(ends, setting))
+		s.WantOnly(1, k.phase, k.reason)
+		NotBefore(t, time.Now(), begun, max(ends, 5*limit))
+		if took := time.Since(begun); !strings.HasSuffix(setting, "Rate") && took > max(ends, 5*limit)+limit/2 { // what a rate forgives takes longer
+			t.Errorf("%s of %v took %v", setting, ends, took)
+		}
+		if k.status != 0 {
+			c.Refused(k.status)
+		}
 	}
 }
 
