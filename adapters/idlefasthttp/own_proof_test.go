@@ -44,19 +44,6 @@ func start(t testing.TB, secure bool, f *fasthttp.Server, to Timeouts) *site {
 	}), f}
 }
 
-// Half a header after a handshake is answered, although the server tells of the handshake's
-// end only when it has a part of the header.
-func TestHalfAHeaderAfterAHandshake(t *testing.T) {
-	t.Parallel()
-	for _, reduced := range []bool{false, true} {
-		s := start(t, true, &fasthttp.Server{ReduceMemoryUsage: reduced}, httpsuite.Only(limit, "HeaderTimeout"))
-		c := s.Dial()
-		begun := c.Send("GET / HTTP/1.1\r\nHost")
-		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request header", idle.ReasonPhase)
-	}
-}
-
 // A ReadTimeout that the server's own HeaderReceived returns is a limit beside those of
 // the adapter, answered by fasthttp.
 func TestReadTimeoutOfARequest(t *testing.T) {

@@ -38,12 +38,6 @@ func postTo(path string, n int) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: test\r\nContent-Length: " + strconv.Itoa(n) + "\r\n\r\n"
 }
 
-// Chunked is the header of a request with a chunked body.
-const Chunked = "POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-// Upgrade is a request for which handlers of tests hijack the connection.
-const Upgrade = "GET /hijack HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n"
-
 // Connect connects to an address.
 func Connect(t testing.TB, to net.Addr) *Client {
 	t.Helper()

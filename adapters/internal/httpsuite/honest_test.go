@@ -91,7 +91,7 @@ var honestClients = func() []honest {
 	longAfter("AfterTwo", everywhere, both(Post(5)+"hello", "/hello"), both(postTo("/long", 5)+"hello", "/longhello"))
 	longAfter("UnreadBody", usual, both(postTo("/unread", 5)+"hello", "/unread"))
 	longAfter("HTTP10", usual, both("GET /long HTTP/1.0\r\n\r\n", "/long"))
-	longAfter("Chunked", usual, both(strings.Replace(Chunked, "/", "/long", 1)+"2\r\nhi\r\n0\r\n\r\n", "/longhi"))
+	longAfter("Chunked", usual, both(strings.Replace(chunked, "/", "/long", 1)+"2\r\nhi\r\n0\r\n\r\n", "/longhi"))
 	longAfter("HeaderInParts", usual, step{Get("/long")[:7], 20 * ms, nil}, both(Get("/long")[7:], "/long"))
 	longAfter("BodyToCome", usual, both("POST /unread HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 5\r\n\r\n", "/unread"))
 	longAfter("AskedToCome", usual, both("POST /unread HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", "/unread"))

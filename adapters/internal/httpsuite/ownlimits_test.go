@@ -21,7 +21,7 @@ func ofOwnLimits() []promise {
 		"BodyRate":    {BodyRate: idle.Rate{BytesPerSecond: 1, Grace: time.Minute}},
 	}, ownLimitsOfABody), each("OwnLimitsCut", everywhere, map[string]httplimits.RequestLimits{
 		"BodyTimeout":    {BodyTimeout: limit},
-		"BodyRate":       {BodyRate: idle.Rate{BytesPerSecond: 10_000, Grace: limit}},
+		"BodyRate":       {BodyRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: limit}},
 		"HandlerTimeout": {HandlerTimeout: limit},
 		"WriteTimeout":   {WriteTimeout: limit},
 		"WriteRate":      {WriteRate: idle.Rate{BytesPerSecond: 1 << 28, Grace: limit}},

@@ -45,6 +45,9 @@ var ofResponses = append(responses, each("SlowReaderLives", usual, map[string]fu
 // slowReader tests that a slow client above the minimum rate gets the whole response, although that takes many
 // times the limits.
 func slowReader(t *testing.T, u under, _ string, respond func(t *testing.T, r request)) {
+	if testing.Short() {
+		t.Skip("reads 16 MB")
+	}
 	to := All(limit)
 	to.KeepAliveTimeout = Patience
 	to.WriteRate = idle.Rate{BytesPerSecond: 100_000, Grace: limit}

@@ -56,9 +56,9 @@ var slowClients = []slow{
 	{name: "BodyStops", in: everywhere, setting: "BodyTimeout",
 		clients: [][]string{{Get("/"), Post(10_000)}, {Get("/"), Post(10_000) + "hello"}}},
 	{name: "ChunksStop", in: usual, setting: "BodyTimeout",
-		clients: [][]string{{Chunked}, {Chunked + "5"}, {Chunked + "5\r\nhe"}, {Chunked + "5\r\nhello\r\n"}}},
+		clients: [][]string{{chunked}, {chunked + "5"}, {chunked + "5\r\nhe"}, {chunked + "5\r\nhello\r\n"}}},
 	// fasthttp turns a timeout in the trailer into another error, and logs that.
-	{name: "TrailerStops", in: usual, setting: "BodyTimeout", clients: [][]string{{Chunked + "0\r\n"}}},
+	{name: "TrailerStops", in: usual, setting: "BodyTimeout", clients: [][]string{{chunked + "0\r\n"}}},
 	// If the handler doesn't read the body, the server does, before it sends the response.
 	{name: "UploadStops", in: usual, setting: "BodyTimeout", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half}}},
 	// Each byte pays for 1/BodyRate of time, so bytes that come more slowly aren't enough.
@@ -84,7 +84,7 @@ var slowClients = []slow{
 
 	// KeepAliveTimeout applies after requests of all kinds.
 	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
-		{Post(3) + "abc", Post(3) + "abc", ""}, {Post(0), ""}, {Chunked + "3\r\nabc\r\n0\r\n\r\n", ""},
+		{Post(3) + "abc", Post(3) + "abc", ""}, {Post(0), ""}, {chunked + "3\r\nabc\r\n0\r\n\r\n", ""},
 		{"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", ""}}},
 	{name: "HijackedIdle", in: wraps, setting: "IdleTimeout", keeps: true, clients: [][]string{{Get("/"), Upgrade}}},
 }

@@ -215,3 +215,9 @@ func wantTimeout(t testing.TB, err error, phase string, reason idle.Reason) {
 // expecting is the header of a request whose client waits for 100 Continue before it sends a body
 // of ten bytes.
 const expecting = "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
+
+// chunked is the header of a request with a chunked body.
+const chunked = "POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+// Upgrade is a request for which handlers of tests hijack the connection.
+const Upgrade = "GET /hijack HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n"

@@ -43,10 +43,11 @@ type World struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	begun   map[string]bool // requests whose handler has begun
-	ended   map[string]End  // connections that a limit has ended, by address
-	told    map[string]int  // how often Options.OnEnds got a connection, by label
-	drained time.Time       // when a drain has reached all connections
+	begun   map[string]bool        // requests whose handler has begun
+	ended   map[string]End         // connections that a limit has ended, by address
+	told    map[string]int         // how often Options.OnEnds got a connection, by label
+	reasons map[idle.Reason]uint64 // and by reason
+	drained time.Time              // when a drain has reached all connections
 }
 
 // An End says when a limit ended a connection, and which limit.
@@ -60,7 +61,7 @@ type End struct {
 func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *World, ln net.Listener, limits httplimits.Timeouts) (Server, error), kinds []func(*Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		w := &World{T: t, Seed: seed, rng: rng, begun: map[string]bool{}, ended: map[string]End{}, told: map[string]int{}}
+		w := &World{T: t, Seed: seed, rng: rng, begun: map[string]bool{}, ended: map[string]End{}, told: map[string]int{}, reasons: map[idle.Reason]uint64{}}
 		lateAddr := time.Duration(max(0, rng.IntN(3)-1)) * LateAddr
 		w.Kernel = simnet.Kernel(rng.IntN(3))
 		w.Evicts = seed%5 == 4
@@ -140,6 +141,14 @@ func (w *World) audit(s Server) {
 			w.Errorf("OnEnds was told %d times of %s", n, label)
 		}
 	}
+	for reason, n := range st.ByReason() {
+		if w.reasons[reason] != n {
+			w.Errorf("OnEnds was told of %d that ended by %v, and %d are counted", w.reasons[reason], reason, n)
+		}
+	}
+	if n := w.reasons[0]; n != st.Closed {
+		w.Errorf("OnEnds was told of %d that were closed, and %d are counted", n, st.Closed)
+	}
 	if total != w.Net.Accepted() {
 		w.Errorf("OnEnds was told %d times of %d connections", total, w.Net.Accepted())
 	}
@@ -193,6 +202,7 @@ func (w *World) onEnds(ends []idle.End) {
 	defer w.mu.Unlock()
 	for _, e := range ends {
 		w.told[strings.Clone(e.Label)]++
+		w.reasons[e.Reason]++
 	}
 }
 
