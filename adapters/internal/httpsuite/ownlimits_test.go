@@ -1,10 +1,7 @@
 package httpsuite
 
 import (
-	"bufio"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"testing"
@@ -86,23 +83,6 @@ var ownLimits = []promise{
 			NotBefore(t, c.Drain(), begun, limit)
 		}
 		s.WantOnly(2, "request", idle.ReasonRead)
-	}},
-
-	// Invalid limits are refused, and so is SetLimits after the connection has been hijacked.
-	{"SetLimitsRefuses", usual, func(t *testing.T, u under) {
-		over := make(chan error, 1)
-		s := u.start(t, Only(limit, "BodyTimeout"), func(r request) {
-			WantError(t, r.SetLimits(httplimits.RequestLimits{BodyTimeout: -2}), u.pkg+": SetLimits: ", "BodyTimeout is -2ns", "listener's", "Off")
-			WantError(t, r.SetLimits(httplimits.RequestLimits{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -2}}), u.pkg+": SetLimits: ", "WriteRate.Grace is -2ns")
-			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
-				defer c.Close()
-				over <- r.SetLimits(httplimits.RequestLimits{})
-			})
-		})
-		s.Dial().Send(Upgrade)
-		if err := Receive(t, over); err == nil || errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("SetLimits of a hijacked connection gives %v", err)
-		}
 	}},
 }
 

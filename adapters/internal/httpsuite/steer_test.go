@@ -137,25 +137,6 @@ var steering = []promise{
 		s.WantOnly(1, "request", idle.ReasonPhase)
 	}},
 
-	// Invalid Timeouts are refused, and then nothing changes.
-	{"SetTimeoutsRefuses", plain, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "KeepAliveTimeout"), echo)
-		c := s.Dial()
-		far := Only(time.Minute)
-		far.HeaderTimeout = -2
-		WantError(t, s.SetTimeouts(far), u.pkg+": ", "HeaderTimeout is -2ns")
-		far = Only(time.Minute)
-		far.StreamTimeout = -2
-		WantError(t, s.SetTimeouts(far), u.pkg+": ", "StreamTimeout is -2ns")
-		far = Only(time.Minute)
-		far.Idle.Tick = time.Second
-		WantError(t, s.SetTimeouts(far), u.pkg+": ", "Idle.Tick is 1s")
-		begun := c.Send(Get("/"))
-		c.Want(http.StatusOK)
-		NotBefore(t, c.WantClosed(), begun, limit)
-		s.WantOnly(1, "keep-alive", idle.ReasonPhase)
-	}},
-
 	// Timeouts can be replaced at any time, while requests have limits of their own.
 	{"SetTimeoutsWhileServing", wraps, func(t *testing.T, u under) {
 		takeOver, _ := hijack(echoLines)

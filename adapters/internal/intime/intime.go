@@ -67,21 +67,15 @@ func (w waits) longest(least time.Duration) (longest time.Duration) {
 type T struct {
 	testing.TB
 	before, slack time.Duration
-	late          *atomic.Int64 // the sum of what Late was told
 }
 
 // Of returns t for clients that can be late by up to slack.
-func Of(t testing.TB, slack time.Duration) T { return T{t, Stalled(), slack, new(atomic.Int64)} }
+func Of(t testing.TB, slack time.Duration) T { return T{t, Stalled(), slack} }
 
-// Late adds to the time by which a client was late with its steps. A thread may wait for a processor
-// while others run, and then only its own client notices.
-func (t T) Late(d time.Duration) { t.late.Add(int64(max(d, 0))) }
-
-// excused returns for how long the machine stalled or how late the client was, whichever is longer.
-// It returns 0 if that's within the slack.
+// excused returns for how long the machine stalled, or 0 if that's within the slack.
 func (t T) excused() time.Duration {
 	time.Sleep(100 * time.Millisecond) // a stall that has just ended may not have been recorded yet
-	if d := max(Stalled()-t.before, time.Duration(t.late.Load())); d > t.slack {
+	if d := Stalled() - t.before; d > t.slack {
 		return d
 	}
 	return 0
