@@ -1,0 +1,111 @@
+package idlefasthttp
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/idletest"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// inBubble runs a test of a server in virtual time.
+func inBubble(t *testing.T, limits Timeouts, h fasthttp.RequestHandler, test func(t *testing.T, l *Listener, nc net.Conn)) {
+	t.Helper()
+	if err := new(fasthttp.Response).Write(bufio.NewWriter(io.Discard)); err != nil { // starts a goroutine of fasthttp that never ends
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &fasthttp.Server{Handler: h}
+		pipes := idletest.NewListener()
+		l, err := Wrap(s, pipes, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go s.Serve(l)
+		nc, err := pipes.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, l, nc)
+		nc.Close()
+		s.Shutdown()
+		time.Sleep(11 * time.Second) // for fasthttp's pool of workers
+	})
+}
+
+// TestAnswerBeforeALateBody: the second of two pipelined requests has no body. The response to the first, which fasthttp holds back, is sent
+// before the 408.
+func TestAnswerBeforeALateBody(t *testing.T) {
+	inBubble(t, Timeouts{BodyTimeout: time.Second}, func(*fasthttp.RequestCtx) {}, func(t *testing.T, l *Listener, nc net.Conn) {
+		const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"
+		go io.WriteString(nc, post+"abc"+post)
+		in := bufio.NewReader(nc)
+		for _, want := range []int{http.StatusOK, http.StatusRequestTimeout} {
+			r, err := http.ReadResponse(in, nil)
+			if err != nil || r.StatusCode != want {
+				t.Fatalf("got %v, %v; want %d", r, err, want)
+			}
+			io.Copy(io.Discard, r.Body)
+		}
+	})
+}
+
+// TestSetLimitsTooLate is by a handler for which fasthttp.TimeoutHandler has answered. The next request keeps its limits.
+func TestSetLimitsTooLate(t *testing.T) {
+	late := make(chan error, 1)
+	h := fasthttp.TimeoutHandler(func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/slow" {
+			time.Sleep(3 * time.Second)
+			late <- SetLimits(ctx, RequestLimits{HandlerTimeout: time.Second})
+		}
+		time.Sleep(time.Second)
+	}, 2*time.Second, "late")
+	inBubble(t, Timeouts{}, h, func(t *testing.T, l *Listener, nc net.Conn) {
+		in := bufio.NewReader(nc)
+		for _, test := range []struct {
+			path string
+			want int
+		}{{"/slow", http.StatusRequestTimeout}, {"/", http.StatusOK}} {
+			go io.WriteString(nc, "GET "+test.path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+			r, err := http.ReadResponse(in, nil)
+			if err != nil || r.StatusCode != test.want {
+				t.Fatalf("%s: %v, %v", test.path, r, err)
+			}
+			io.Copy(io.Discard, r.Body)
+		}
+		time.Sleep(time.Minute)
+		if err := <-late; err == nil {
+			t.Error("SetLimits works after the end of its request")
+		}
+		if st := l.Stats(); len(st.TimedOut) > 0 {
+			t.Errorf("ended by %v", st.Limits)
+		}
+	})
+}
+
+// TestForceAfterOfAFirstRequest cuts a connection whose first handler takes long.
+func TestForceAfterOfAFirstRequest(t *testing.T) {
+	inBubble(t, Timeouts{HandshakeTimeout: time.Hour}, func(*fasthttp.RequestCtx) { time.Sleep(time.Minute) }, func(t *testing.T, l *Listener, nc net.Conn) {
+		go io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		synctest.Wait()
+		begun, took := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			io.Copy(io.Discard, nc)
+			took <- time.Since(begun)
+		}()
+		if err := Shutdown(context.Background(), idle.Drain{ForceAfter: time.Second}, l); err != nil {
+			t.Error(err)
+		}
+		if took := <-took; took < time.Second || took > 5*time.Second {
+			t.Errorf("cut after %v", took)
+		}
+	})
+}
