@@ -306,18 +306,22 @@ func TestPolicyBesideCapacity(t *testing.T) {
 }
 
 // TestLiftedCapacityEvictsNobody lifts or raises a capacity while those that were too many are
-// being evicted.
+// being evicted. The test may be held up between the two calls, so that some are evicted rightly. Then it tries again.
 func TestLiftedCapacityEvictsNobody(t *testing.T) {
 	for _, c := range []Capacity{{}, {MaxConns: 1000}} {
 		onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-			r.guests(100)
-			r.wait(time.Second)
-			r.mustHold(Capacity{MaxConns: 10})
-			r.mustHold(c)
-			r.wait(time.Minute)
-			if st := r.Stats(); st.Evicted != 0 {
-				t.Errorf("%d evicted by a capacity that was changed to %+v at once", st.Evicted, c)
+			for range 8 {
+				before := r.Stats().Evicted
+				r.guests(100)
+				r.wait(time.Second)
+				r.mustHold(Capacity{MaxConns: 10})
+				r.mustHold(c)
+				r.wait(time.Minute)
+				if r.Stats().Evicted == before {
+					return
+				}
 			}
+			t.Errorf("%d evicted by capacities that were changed to %+v at once", r.Stats().Evicted, c)
 		})
 	}
 }
