@@ -139,8 +139,8 @@ func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].Track(c, owner, h)
 }
 
-// NewShard makes a shard for an event loop. Reporting an activity takes no lock. Call its methods, and those of its
-// connections, on the loop. Its [Hooks] are called there too.
+// NewShard makes a shard for an event loop. The methods of the shard and of its connections must be called on the loop,
+// where their [Hooks] are called too. So reports of activities take no lock.
 //
 // When something is due, execute is called on a goroutine of its own. It must make the loop call pass
 // once, soon, and must not call pass itself. It may block while the loop does, and may be running
@@ -180,8 +180,8 @@ func NewPhased(opts *Options, setting func(phase string, r Reason) string) (*Tra
 	return t, err
 }
 
-// Setting returns the name of the setting by which connections of a phase are ended for r: that of [NewPhased],
-// or the field of [Policy]. It returns "" for a reason that is no limit.
+// Setting returns the name of the limit that ends connections of a phase for r: what the setting function of [NewPhased]
+// returns, or else the field of [Policy]. It returns "" for a reason that is no limit.
 func (t *Tracker) Setting(phase string, r Reason) string {
 	t.mustBeMade()
 	if r == 0 || r >= numLimits {

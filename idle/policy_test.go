@@ -295,8 +295,8 @@ func TestSetting(t *testing.T) {
 	})
 }
 
-// TestSettingPanics: a panic of setting is counted, as those of callbacks are, and the
-// name is that of the field.
+// TestSettingPanics: if the function that names limits panics, that's counted like a panic of a callback, and the limit has the
+// name of its field.
 func TestSettingPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker, err := NewPhased(&Options{Logger: slog.New(slog.DiscardHandler)}, func(string, Reason) string { panic("no name") })

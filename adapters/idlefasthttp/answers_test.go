@@ -19,11 +19,16 @@ import (
 // inBubble runs a test of a server in virtual time.
 func inBubble(t *testing.T, limits Timeouts, h fasthttp.RequestHandler, test func(t *testing.T, l *Listener, nc net.Conn)) {
 	t.Helper()
+	serverInBubble(t, limits, &fasthttp.Server{Handler: h}, test)
+}
+
+// serverInBubble is inBubble for a server that has more than a Handler.
+func serverInBubble(t *testing.T, limits Timeouts, s *fasthttp.Server, test func(t *testing.T, l *Listener, nc net.Conn)) {
+	t.Helper()
 	if err := new(fasthttp.Response).Write(bufio.NewWriter(io.Discard)); err != nil { // starts a goroutine of fasthttp that never ends
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := &fasthttp.Server{Handler: h}
 		pipes := idletest.NewListener()
 		l, err := Wrap(s, pipes, limits)
 		if err != nil {
@@ -106,6 +111,27 @@ func TestForceAfterOfAFirstRequest(t *testing.T) {
 		}
 		if took := <-took; took < time.Second || took > 5*time.Second {
 			t.Errorf("cut after %v", took)
+		}
+	})
+}
+
+// TestEndBeforeTheHandler ends a connection when its server has read a request, and has not told of it yet. The request isn't executed, so
+// its client must not get an answer, after which it would not send it again.
+func TestEndBeforeTheHandler(t *testing.T) {
+	executed := false
+	read, goOn := func() {}, func() { time.Sleep(100 * time.Millisecond) }
+	s := &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) { executed = true }}
+	s.HeaderReceived = func(*fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+		read()
+		goOn()
+		return c
+	}
+	limits := Timeouts{OnEnd: func(net.Conn, *idle.TimeoutError) { time.Sleep(500 * time.Millisecond) }} // the socket is open meanwhile
+	serverInBubble(t, limits, s, func(t *testing.T, l *Listener, nc net.Conn) {
+		read = func() { l.Tracker().Visit(context.Background(), func(i idle.Info) { i.End("a test") }) }
+		go io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if b, _ := io.ReadAll(nc); len(b) > 0 || executed {
+			t.Errorf("executed: %v; got %q", executed, b)
 		}
 	})
 }

@@ -67,9 +67,9 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// Wrap replaces ConnState, HeaderReceived, ErrorHandler and Handler of s with functions that call the previous
-// ones, so set these before and don't change them afterwards. s may be prepared for several
-// listeners, but it must not serve yet.
+// Wrap replaces ConnState, HeaderReceived and Handler of s with functions that call the previous
+// ones, so set these before and don't change them afterwards. It sets ErrorHandler if that is nil. s may be prepared
+// for several listeners, but it must not serve yet.
 //
 // s must not have timeouts of its own, nor MaxConnsPerIP; PerKey of package adapters/admit replaces that, below the
 // timeouts. If s gets one of these after Wrap, or another server serves the listener while s serves nothing, Accept
@@ -156,7 +156,7 @@ func checkProtos(config string, protos []string) error {
 
 // hook makes s report what happens to the connections of l.
 func (l *Listener) hook(s *fasthttp.Server) {
-	state, header, handler, fail := s.ConnState, s.HeaderReceived, s.Handler, s.ErrorHandler
+	state, header, handler := s.ConnState, s.HeaderReceived, s.Handler
 	s.ConnState = func(nc net.Conn, to fasthttp.ConnState) {
 		if c := httpconn.Find(l.inner, nc); c != nil {
 			onState(c, nc, to)
@@ -184,17 +184,20 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		c.HeaderRead()
 		switch {
 		case c.TimedOut(): // just before the server told of the request
+			c.Close() // without an answer, so that the client may send the request again
+			return
 		case httpconn.LimitsHandlers(l.inner):
 			serveTimed(handler, ctx, c.Late())
 		default:
 			handler(ctx)
 		}
 		late := ctx.LastTimeoutErrorResponse() // if not nil, the rest of ctx belongs to a handler that still runs
-		switch {
-		case late == nil && httpconn.StatusOf(c.Timeout()) != 0:
-			if !httpconn.IsOfReading(c.Timeout()) || !hasAnswered(&ctx.Response) {
+		timeout := c.Timeout()
+		switch status := httpconn.StatusOf(timeout); {
+		case late == nil && status != 0:
+			if !httpconn.IsOfReading(timeout) || !hasAnswered(&ctx.Response) {
 				ctx.Response.Reset()
-				ctx.SetStatusCode(httpconn.StatusOf(c.Timeout()))
+				ctx.SetStatusCode(status)
 			}
 			ctx.SetConnectionClose()
 		case late == nil && ctx.Hijacked():
@@ -206,17 +209,18 @@ func (l *Listener) hook(s *fasthttp.Server) {
 			ctx.SetConnectionClose()
 		}
 	}
+	if s.ErrorHandler != nil { // the user's, or that of another listener
+		return
+	}
 	s.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
 		status := 0
-		if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
+		if c := httpconn.Unwrap(ctx.Conn()); c != nil { // of any listener of s
 			status = httpconn.StatusOf(c.Timeout())
 		}
 		if passed := net.Error(nil); status == 0 && errors.As(err, &passed) && passed.Timeout() { // somebody else's
 			status = fasthttp.StatusRequestTimeout
 		}
 		switch small := (*fasthttp.ErrSmallBuffer)(nil); {
-		case fail != nil:
-			fail(ctx, err)
 		case status != 0:
 			ctx.Response.Reset()
 			ctx.SetStatusCode(status)

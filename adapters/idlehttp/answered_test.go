@@ -41,3 +41,24 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorPageOfTheServer has a handler whose read of the body has failed call the server's Handler for its answer.
+func TestErrorPageOfTheServer(t *testing.T) {
+	inBubbles(t, func(t *testing.T, secure bool) {
+		s := startInMemory(t, secure, httpsuite.Only(time.Second, "BodyTimeout"), func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/error" {
+				w.WriteHeader(http.StatusTeapot)
+			} else if _, err := io.ReadAll(r.Body); err != nil {
+				page := r.Clone(r.Context())
+				page.URL.Path = "/error"
+				r.Context().Value(http.ServerContextKey).(*http.Server).Handler.ServeHTTP(w, page)
+			}
+		})
+		c := s.Dial()
+		c.Send(httpsuite.Post(100) + "abc")
+		if r := c.Response(); r.StatusCode != http.StatusTeapot {
+			t.Error(r.Status)
+		}
+		c.Close()
+	})
+}

@@ -43,17 +43,24 @@ func (h *limiting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ours := r.Context().Value(connKey{}).(*connContext)
 	switch {
 	case !ours || httpconn.ListenerOf(x.conn) != h.l.inner:
-	case x.conn.TimedOut(): // the connection ended just before its server told of the request
-		panic(http.ErrAbortHandler)
 	case r.ProtoMajor == 2 && x.conn.SpeaksHTTP2() && streamOf(r) == nil:
+		mustLive(x.conn)
 		serveHTTP2(x.conn, (*cleaning)(h), w, r)
 		return
 	case (r.ProtoMajor == 1 || isPreface(r)) && x.exchange.used.CompareAndSwap(false, true):
 		defer x.exchange.used.Store(false)
+		mustLive(x.conn)
 		x.exchange.serve(x.conn, (*cleaning)(h), w, r)
 		return
 	}
 	h.next.ServeHTTP(w, r) // with the writer of a handler that has called the server's Handler
+}
+
+// mustLive aborts a request whose connection has ended just before its server told of it. So it isn't executed, nor answered.
+func mustLive(c *httpconn.Conn) {
+	if c.TimedOut() {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // A cleaning is the next handler of a limiting, for a request that isn't net/http's own. It removes the files of its form, which net/http

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A timed is the ResponseWriter of a handler with a HandlerTimeout. Like that of [http.TimeoutHandler], the handler
-// has a goroutine of its own. When the time has passed, and the handler has answered nothing, the server's goroutine answers 503.
-// Unlike there, the response isn't held back, so handlers can stream.
+// A timed is the ResponseWriter that a handler gets if there is a HandlerTimeout. As with [http.TimeoutHandler], the handler
+// runs on a goroutine of its own. If the time passes before it has answered, the server's goroutine answers 503. Unlike
+// with http.TimeoutHandler, the response isn't held back, so handlers can stream.
 type timed struct {
 	writer
 	header http.Header // what the handler sets, because it may do that while the server answers
@@ -99,13 +99,14 @@ func (t *timed) copyHeader() {
 func (t *timed) isLate() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.begun && t.hasPassed()
+	return t.late()
 }
 
-func (t *timed) hasPassed() bool {
+// late is isLate for callers that hold mu.
+func (t *timed) late() bool {
 	select {
 	case <-t.passed:
-		return true
+		return !t.begun
 	default:
 		return false
 	}
@@ -118,7 +119,7 @@ func (t *timed) begin() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.hasPassed() {
+	if t.late() {
 		return http.ErrHandlerTimeout
 	}
 	t.begun = true
@@ -139,7 +140,7 @@ func (t *timed) WriteHeader(status int) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.begun || !t.hasPassed() {
+	if !t.late() {
 		t.copyHeader()
 		t.writer.WriteHeader(status)
 	}
@@ -172,7 +173,7 @@ func (t *timed) FlushError() error {
 func (t *timed) control(f func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.begun && t.hasPassed() {
+	if t.late() {
 		return http.ErrHandlerTimeout
 	}
 	return f()

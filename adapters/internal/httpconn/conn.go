@@ -3,7 +3,6 @@ package httpconn
 import (
 	"cmp"
 	"crypto/tls"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +27,7 @@ type Conn struct {
 
 	listener *Listener
 	extra    atomic.Pointer[extra]
-	served   atomic.Bool   // its first request is there; see onDrain
-	requests atomic.Uint32 // how many there have been
+	requests atomic.Uint32 // how many have arrived; in HTTP/2, how often there have been some
 }
 
 // extra holds what few connections need. It is never changed, only replaced.
@@ -73,9 +71,6 @@ func (c *Conn) transition(from, to uint32) bool {
 		if c.state.CompareAndSwap(was, was&keep|to) {
 			if was&^keep&limited != 0 {
 				c.listener.own.await()
-			}
-			if from == waiting && !c.served.Load() && to != http2Idle {
-				c.firstRequest()
 			}
 			return true
 		}
@@ -146,9 +141,6 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
-
-// ReadFrom copies from r until EOF, with sendfile where possible.
-func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return c.Conn.ReadFrom(r) }
 
 // Close closes the connection.
 func (c *Conn) Close() error {

@@ -49,7 +49,7 @@ func (c *Conn) onDrain() {
 		c.onDrain()
 		return
 	}
-	if !c.served.Load() {
+	if c.requests.Load() == 0 {
 		c.awaitRequest(begun)
 	}
 }
@@ -67,10 +67,9 @@ func (c *Conn) awaitRequest(begun chan struct{}) {
 	}
 }
 
-// firstRequest records that the first request of c has arrived.
-func (c *Conn) firstRequest() {
-	c.served.Store(true) // before the load, because onDrain stores before it loads
-	if !c.listener.drain.some.Load() {
+// countRequest records that a request of c has arrived. A drain may wait for the first.
+func (c *Conn) countRequest() {
+	if c.requests.Add(1) > 1 || !c.listener.drain.some.Load() { // in this order, because onDrain stores before it loads
 		return
 	}
 	if tell, ok := c.listener.drain.told.Load(c); ok {

@@ -47,15 +47,15 @@ func (c *Conn) HeaderRead() {
 			}
 			return
 		}
-		c.requests.Add(1)
 		c.transition(waiting, request)
+		c.countRequest()
 		if c.listener.http2 != NoHTTP2 {
 			c.ReadAhead(true) // until the handler reads the body
 		}
 		c.enter(Request)
 	case http2Idle: // a stream begins
 		c.transition(http2Idle, http2)
-		c.firstRequest()
+		c.countRequest()
 		c.Conn.Enter(c.listener.phases[Streams])
 	}
 }

@@ -190,7 +190,7 @@ func (s *Stream) Init(c *Conn, body bool, cut func(*idle.TimeoutError)) {
 		s.unread.Store(true)
 		s.traffic.bodies.Add(1)
 	}
-	if s.conn.listener.now.Load().timeouts.HandlerTimeout > 0 {
+	if LimitsHandlers(c.listener) {
 		s.begin()
 	}
 }

@@ -66,7 +66,8 @@ func TestErrorsNameTheField(t *testing.T) {
 	})
 }
 
-// TestErrorsNameFieldsOfPolicies: those of Hijacked by Hijacked, and those that Watch is given as they are.
+// TestErrorsNameFieldsOfPolicies: an error about the policy in Timeouts.Hijacked names Hijacked.IdleTimeout. One about the
+// policy that Watch got names IdleTimeout.
 func TestErrorsNameFieldsOfPolicies(t *testing.T) {
 	inBubble(t, httplimits.Timeouts{}, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.Hijack()

@@ -117,4 +117,4 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 }
 
 // LimitsHandlers reports whether l has a HandlerTimeout at present.
-func LimitsHandlers(l *Listener) bool { return l.phases[Request].Policy().PhaseTimeout > 0 }
+func LimitsHandlers(l *Listener) bool { return l.now.Load().timeouts.HandlerTimeout > 0 }

@@ -72,7 +72,7 @@ type T struct {
 // Of returns t for clients that can be late by up to slack.
 func Of(t testing.TB, slack time.Duration) T { return T{t, Stalled(), slack} }
 
-// excused returns for how long the machine stalled, or 0 if that's within the slack.
+// excused returns how long the machine stalled, or 0 if that was within the slack.
 func (t T) excused() time.Duration {
 	time.Sleep(100 * time.Millisecond) // a stall that has just ended may not have been recorded yet
 	if d := Stalled() - t.before; d > t.slack {

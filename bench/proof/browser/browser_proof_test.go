@@ -142,8 +142,8 @@ func TestTextsInBrowser(t *testing.T) {
 	}
 }
 
-// TestNamesInBrowser: neither the name of a phase nor that of a limit is broken inside a word, however narrow
-// the page is. One connection, and one peer, is one.
+// TestNamesInBrowser makes the page narrow. It must not break the names of phases and limits inside a word. It must
+// also say "1 peer", not "1 peers".
 func TestNamesInBrowser(t *testing.T) {
 	b := openBrowser(t)
 	tracker, err := idle.New(idle.Policy{Name: "request header", NoInterrupt: true, IdleTimeout: time.Hour, WriteTimeout: time.Hour, Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute, Passive: true}}, nil)
