@@ -38,7 +38,8 @@
 // # JSON
 //
 // Everything on the page comes from these requests, which curl can make too. The parameter
-// tracker names the tracker; the default is the first by name. Answers have durations in seconds.
+// tracker names the tracker; the default is the first by name. Durations are in seconds, except limits, which are
+// text such as "1m15s".
 //
 //	GET  api/state        counts, phases and limits, census, drain, recent ends (ends=50)
 //	GET  api/connections  the list: sort=idle, age, end or unsent; page=1; size=20

@@ -20,7 +20,7 @@
 //	idlewheel_unsent_bytes                     bytes that wait for peers; see [idle.Info.Unsent] (*)
 //	idlewheel_unsent_connections               connections with such bytes (*)
 //	idlewheel_connections_tracked_total        all so far
-//	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
+//	idlewheel_connections_closed_total         those that clients or your program have closed
 //	idlewheel_connections_ended_total{reason}  those that the tracker has ended
 //	idlewheel_phase_connections_ended_total{phase,reason}
 //	idlewheel_connections_shed_total{cause}    those with the reason "shed", by the cause that was given
@@ -33,7 +33,7 @@
 //
 // # Timeouts
 //
-//	idlewheel_timeout_lateness_seconds         how long after they were due the timeouts came
+//	idlewheel_timeout_lateness_seconds         how late the timeouts were
 //	idlewheel_timeouts_deferred_total          timeouts that came at least a tick late
 //	idlewheel_timeouts_extended_total          timeouts after which OnTimeout kept the connection
 //	idlewheel_pings_total                      pings that were sent

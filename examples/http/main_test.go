@@ -91,7 +91,7 @@ func TestReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"KeepAliveTimeout": "2h", "BodyTimeout": "off"}`)
+	write(`{"KeepAliveTimeout": "2h", "BodyTimeout": "off", "BodyRate": "100", "WriteRate": "off"}`)
 	inBubble(t, config{timeouts: file}, func(t *testing.T, pipes *idletest.Listener, hup chan<- os.Signal, _ func()) {
 		conn, err := pipes.Dial()
 		if err != nil {
@@ -145,7 +145,9 @@ func TestReadiness(t *testing.T) {
 // TestRefused: what is wrong in a file or an address is named.
 func TestRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "timeouts.json")
-	for text, want := range map[string]string{`{"Body": "1m"}`: `"Body"`, `{"BodyTimeout": "long"}`: "BodyTimeout", `{`: "JSON"} {
+	for text, want := range map[string]string{
+		`{"Body": "1m"}`: "Body", `{"BodyTimeout": "long"}`: "BodyTimeout", `{"BodyRate": "fast"}`: "BodyRate", `{"OnEnd": "off"}`: "OnEnd", `{`: "JSON",
+	} {
 		os.WriteFile(file, []byte(text), 0o600)
 		if _, err := readTimeouts(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -2,15 +2,20 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"os"
+	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
-// readTimeouts reads a file with some fields of Timeouts: {"BodyTimeout": "1m", "HandlerTimeout": "off"}.
+// readTimeouts reads a file with some fields of Timeouts, durations and bytes per second:
+// {"BodyTimeout": "1m", "BodyRate": "100", "HandlerTimeout": "off"}.
 // The other fields have their defaults, all of them if the name is empty.
 func readTimeouts(file string) (t idlehttp.Timeouts, err error) {
 	if file == "" {
@@ -24,27 +29,41 @@ func readTimeouts(file string) (t idlehttp.Timeouts, err error) {
 	if err := json.Unmarshal(b, &texts); err != nil {
 		return t, fmt.Errorf("%s: %w", file, err)
 	}
-	fields := map[string]*time.Duration{
-		"HandshakeTimeout": &t.HandshakeTimeout, "HeaderTimeout": &t.HeaderTimeout, "BodyTimeout": &t.BodyTimeout,
-		"HandlerTimeout": &t.HandlerTimeout, "WriteTimeout": &t.WriteTimeout, "KeepAliveTimeout": &t.KeepAliveTimeout,
-	}
 	for name, text := range texts {
-		field, ok := fields[name]
-		if !ok {
-			return t, fmt.Errorf("%s: there is no %q", file, name)
-		}
-		if text == "off" {
-			*field = idlehttp.Off
-		} else if *field, err = time.ParseDuration(text); err != nil {
-			return t, fmt.Errorf("%s: %s: %w", file, name, err)
+		if err := set(reflect.ValueOf(&t).Elem().FieldByName(name), text); err != nil {
+			return t, fmt.Errorf("%s: %s is %q: %w", file, name, text, err)
 		}
 	}
 	return t, nil
 }
 
+// set sets a field of Timeouts.
+func set(field reflect.Value, text string) (err error) {
+	if !field.IsValid() {
+		return errors.New("there is no such field")
+	}
+	switch f := field.Addr().Interface().(type) {
+	case *time.Duration:
+		if *f = idlehttp.Off; text != "off" {
+			*f, err = time.ParseDuration(text)
+		}
+	case *idle.Rate:
+		if f.BytesPerSecond = idlehttp.Off; text != "off" {
+			f.BytesPerSecond, err = strconv.Atoi(text)
+		}
+	default:
+		err = errors.New("only durations and rates can be set")
+	}
+	return err
+}
+
 // reload reads the file again whenever it receives from hup, and sets the timeouts.
 func reload(hup <-chan os.Signal, file string, l *idlehttp.Listener) {
 	for range hup {
+		if file == "" {
+			log.Print("the timeouts stay as they are: there is no -timeouts")
+			continue
+		}
 		t, err := readTimeouts(file)
 		if err == nil {
 			err = l.SetTimeouts(t)
