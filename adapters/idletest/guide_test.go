@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,5 +245,79 @@ func TestFastHTTP(t *testing.T) {
 		}
 		server.Shutdown()
 		time.Sleep(11 * time.Second) // fasthttp's workers
+	})
+}
+
+// TestTLSPings is a server with TLS that pings and says goodbye. Its callbacks get the Conn below TLS, so it
+// remembers the *tls.Conn of each.
+func TestTLSPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		serverConfig, clientConfig := certificate(t)
+		var above sync.Map // from *idlenet.Conn to *tls.Conn
+		pipes := idletest.NewListener()
+		wrapped, err := idlenet.Wrap(pipes, idle.Policy{PhaseTimeout: 10 * time.Second}, &idlenet.Options{
+			Ping: func(c *idlenet.Conn) error {
+				conn, _ := above.Load(c) // it's there, because only the phase open has pings
+				_, err := io.WriteString(conn.(*tls.Conn), "ping ")
+				return err
+			},
+			OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) {
+				if conn, ok := above.Load(c); ok {
+					fmt.Fprint(conn.(*tls.Conn), "bye: ", err.Setting)
+					conn.(*tls.Conn).CloseWrite() // or the client's Read returns io.ErrUnexpectedEOF
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, err := wrapped.Phase(idle.Policy{
+			ExplicitUse: true, // pings aren't use
+			IdleTimeout: time.Hour,
+			Heartbeat:   idle.Heartbeat{Interval: 25 * time.Minute, Timeout: time.Minute},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln := tls.NewListener(wrapped, serverConfig)
+		defer ln.Close()
+		go func() {
+			accepted, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conn := accepted.(*tls.Conn)
+			defer conn.Close()
+			if conn.Handshake() != nil {
+				return
+			}
+			below := idlenet.Unwrap(conn)
+			above.Store(below, conn)
+			defer above.Delete(below)
+			below.Enter(open)
+			for in := bufio.NewScanner(conn); in.Scan(); {
+				if in.Text() != "pong" {
+					below.Use()
+				}
+			}
+		}()
+
+		bare, err := pipes.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := tls.Client(bare, clientConfig)
+		begun, heard := time.Now(), ""
+		for b := make([]byte, 100); err == nil; {
+			var n int
+			n, err = client.Read(b)
+			if heard += string(b[:n]); string(b[:n]) == "ping " {
+				io.WriteString(client, "pong\n")
+			}
+		}
+		if waited := time.Since(begun).Round(time.Second); err != io.EOF || heard != "ping ping bye: IdleTimeout" || waited != time.Hour {
+			t.Errorf("%q, %v after %v", heard, err, waited)
+		}
+		client.Close()
 	})
 }
