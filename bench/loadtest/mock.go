@@ -95,7 +95,7 @@ func (l *load) allowance() int64 {
 	if l.steering != nil {
 		visits = max(visits, time.Duration(l.cfg.conns)*time.Microsecond)
 	}
-	return int64(2*l.cfg.Tick + visits)
+	return int64(2*tick + visits)
 }
 
 // due is the window of a connection that is left to itself.
@@ -120,7 +120,7 @@ func (l *load) ping(p *peer) error {
 // runMock runs the test.
 func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
 	l := newLoad(cfg)
-	tracker, err := idle.New(cfg.policy(), &idle.Options{Tick: cfg.Tick, Shards: cfg.Shards})
+	tracker, err := idle.New(cfg.policy(), &idle.Options{Tick: tick})
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +167,7 @@ func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*repor
 		l.steering.check()
 	}
 	l.rep.finish(l, end, counts, len(handedBack))
-	l.rep.Interrupted = ctx.Err() != nil
-	return l.rep, nil
+	return l.rep, ctx.Err()
 }
 
 // awaitEnd returns when the run is over: its duration has passed, and all of the doomed are
@@ -224,8 +223,13 @@ const slab = 64
 // A sweeper plays a share of the connections: it comes past each again and again, and
 // does what its life says.
 type sweeper struct {
-	load                           *load
-	touch, beat, leave, work, rest []*peer // what a slab has to do
+	load  *load
+	deeds []deed // of a slab, which are activities
+}
+
+type deed struct {
+	*peer
+	action
 }
 
 // run comes past the connections from one to another, evenly over the sweep's time,
@@ -253,67 +257,53 @@ func (s *sweeper) run(ctx context.Context, from, to int) {
 
 // pass comes past a slab of connections.
 func (s *sweeper) pass(from, to int) {
-	s.touch, s.beat, s.leave = s.touch[:0], s.beat[:0], s.leave[:0]
-	s.work, s.rest = s.work[:0], s.rest[:0]
-	l := s.load
-	now := l.now()
+	s.deeds = s.deeds[:0]
+	l, now := s.load, s.load.now()
 	for i := from; i < to; i++ {
 		p := &l.peers[i]
 		if p.ended() {
 			continue
 		}
-		switch p.does(now, l.cfg) {
-		case touches, talks:
-			s.touch = append(s.touch, p)
-		case beats:
-			s.beat = append(s.beat, p)
+		switch a := p.does(now, l.cfg); a {
+		case nothing:
 		case leaves:
-			s.leave = append(s.leave, p)
-		case works:
-			s.work = append(s.work, p)
-		case rests:
-			s.rest = append(s.rest, p)
+			if l.conn(p).Stop() {
+				p.left()
+			}
+		case works, rests:
+			s.work(p, a)
+		default:
+			s.deeds = append(s.deeds, deed{p, a})
 		}
 	}
 	before := l.now()
-	for _, p := range s.touch {
-		l.conn(p).Touch()
-	}
-	for _, p := range s.beat {
-		l.conn(p).Beat()
+	for _, d := range s.deeds {
+		if d.action == beats {
+			l.conn(d.peer).Beat()
+		} else {
+			l.conn(d.peer).Touch()
+		}
 	}
 	after := l.now()
-	for _, p := range s.touch {
-		if p.kind != beater { // its touch must not save it
-			l.touched(p, before, after)
+	for _, d := range s.deeds {
+		if d.action != talks { // which must not save it
+			l.touched(d.peer, before, after)
 		}
 	}
-	for _, p := range s.beat {
-		l.touched(p, before, after)
-	}
-	l.touches.Add(int64(len(s.touch) + len(s.beat)))
-	for _, p := range s.leave {
-		if l.conn(p).Stop() {
-			p.left()
-		}
-	}
-	s.passWork()
+	l.touches.Add(int64(len(s.deeds)))
 }
 
-// passWork has workers begin and finish. Both are activities. They are noted as busy for
-// no longer than they are.
-func (s *sweeper) passWork() {
-	for _, p := range s.work {
-		c, before := s.load.conn(p), s.load.now()
-		c.Touch()
+// work has a worker begin or finish. Both are activities. It is noted as busy for no longer
+// than it is.
+func (s *sweeper) work(p *peer, a action) {
+	c, before := s.load.conn(p), s.load.now()
+	c.Touch()
+	if a == works {
 		c.PauseRead()
 		p.state.CompareAndSwap(open, working)
-		s.load.touched(p, before, s.load.now())
 	}
-	for _, p := range s.rest {
-		c, before := s.load.conn(p), s.load.now()
-		c.Touch()
-		s.load.touched(p, before, s.load.now())
+	s.load.touched(p, before, s.load.now())
+	if a == rests {
 		p.state.CompareAndSwap(working, rested)
 		c.AwaitRead()
 	}

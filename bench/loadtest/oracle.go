@@ -74,7 +74,7 @@ func (p *peer) does(now int64, cfg *config) action {
 		return works
 	case p.kind == worker && state == working && !p.works(now, cfg.duration/2):
 		return rests
-	case p.leaves(now, cfg.Idle):
+	case p.leaves(now, cfg.idle):
 		return leaves
 	case !quiet:
 		return touches

@@ -8,54 +8,46 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// limits has the timeouts of the connections, and the settings of the tracker.
-type limits struct {
-	Idle      time.Duration
-	Rest      time.Duration // what connections begin with if the limit is changed later; 0: Idle
-	Heartbeat time.Duration // 0: none
-	Tick      time.Duration
-	Shards    int // 0: the tracker's default
-}
-
 // pongAfter is how long the answer to a ping, or an overdue beat, may take.
-func (l *limits) pongAfter() time.Duration { return l.Heartbeat / 2 }
+func (c *config) pongAfter() time.Duration { return c.heartbeat / 2 }
 
 // staleAfter is how long a connection under a heartbeat may be silent.
-func (l *limits) staleAfter() time.Duration { return l.Heartbeat + l.pongAfter() }
+func (c *config) staleAfter() time.Duration { return c.heartbeat + c.pongAfter() }
 
 // longest is the longest limit of any connection.
-func (l *limits) longest() time.Duration { return max(l.Idle, l.staleAfter()) }
+func (c *config) longest() time.Duration { return max(c.idle, c.staleAfter()) }
 
 // sweepTime is how often every connection gets its chance to be active: four times
 // within its limit.
-func (l *limits) sweepTime() time.Duration {
-	shortest := l.Idle
-	if l.Heartbeat > 0 {
-		shortest = min(shortest, l.staleAfter())
-	}
-	return shortest / 4
+func (c *config) sweepTime() time.Duration {
+	return min(c.idle, cmp.Or(c.staleAfter(), c.idle)) / 4
 }
 
 // of returns after how long a silent connection of a kind is due, and for which reason.
-func (l *limits) of(k kind) (after time.Duration, reason idle.Reason) {
+func (c *config) of(k kind) (after time.Duration, reason idle.Reason) {
 	if k.beats() {
-		return l.staleAfter(), idle.ReasonHeartbeat
+		return c.staleAfter(), idle.ReasonHeartbeat
 	}
-	return l.Idle, idle.ReasonIdle
+	return c.idle, idle.ReasonIdle
 }
 
-// policy is what all connections begin under.
-func (l *limits) policy() idle.Policy {
-	return idle.Policy{Name: "open", IdleTimeout: cmp.Or(l.Rest, l.Idle)}
+// policy is what all connections begin under. A scenario ends them by other means.
+func (c *config) policy() idle.Policy {
+	p := idle.Policy{Name: "open", IdleTimeout: c.idle}
+	if c.scenario != nil {
+		p.IdleTimeout = 10 * day
+	}
+	return p
 }
 
 // phases returns those for connections that beat, and for those that are pinged. Beats
 // aren't use, so beating connections have no IdleTimeout.
-func (l *limits) phases(t *idle.Tracker) (beats, pings *idle.Phase, err error) {
+func (c *config) phases(t *idle.Tracker) (beats, pings *idle.Phase, err error) {
 	beat, ping := idle.Policy{Name: "beating"}, idle.Policy{Name: "pinged"} // of nobody, without heartbeats
-	if l.Heartbeat > 0 {
-		ping.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter()}
-		beat.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter(), Passive: true}
+	if c.heartbeat > 0 {
+		ping.Heartbeat = idle.Heartbeat{Interval: c.heartbeat, Timeout: c.pongAfter()}
+		beat.Heartbeat = ping.Heartbeat
+		beat.Heartbeat.Passive = true
 	}
 	if beats, err = t.Phase(beat); err == nil {
 		pings, err = t.Phase(ping)
@@ -114,15 +106,13 @@ func (l life) works(now int64, longest time.Duration) bool {
 	return l.quiet(now) && (l.stay == forever || !l.quiet(now-int64(longest)/forever*int64(l.stay)))
 }
 
-// A planner draws lives, the same ones from the same seed.
+// A planner draws lives, the same ones each time.
 type planner struct {
 	cfg config
 	rnd *rand.Rand
 }
 
-func newPlanner(cfg config) *planner {
-	return &planner{cfg, rand.New(rand.NewPCG(cfg.seed, 0))}
-}
+func newPlanner(cfg config) *planner { return &planner{cfg, rand.New(rand.NewPCG(1, 0))} }
 
 func (p *planner) next() life {
 	l := life{kind: p.kind(), quit: never}
@@ -139,16 +129,15 @@ func (p *planner) next() life {
 }
 
 func (p *planner) kind() kind {
-	if p.rnd.Float64() < p.cfg.active {
-		return active
-	}
-	n := p.rnd.IntN(100)
+	n := p.rnd.IntN(200) - 100 // half of the connections are active
 	switch {
+	case n < 0:
+		return active
 	case n < 20:
 		return leaver
 	case n < 22 && p.cfg.scenario != nil:
 		return worker
-	case p.cfg.Heartbeat == 0 || n >= 50:
+	case p.cfg.heartbeat == 0 || n >= 50:
 		return silent
 	case n < 40:
 		return beater

@@ -23,8 +23,6 @@ type report struct {
 	IdleMS   float64         `json:"idle_ms"`
 	BeatMS   float64         `json:"heartbeat_ms"`
 	TickMS   float64         `json:"tick_ms"`
-	Shards   int             `json:"shards"`
-	Seed     uint64          `json:"seed"`
 
 	Plan    map[string]int `json:"plan"` // connections by kind
 	Touches int64          `json:"touches"`
@@ -39,25 +37,15 @@ type report struct {
 
 	Steered
 
-	Interrupted bool `json:"interrupted"`
-
 	cfg    config
 	doomed int64 // how many are meant to be closed
 }
 
 func newReport(cfg config) *report {
-	r := &report{
-		Machine: machine.Here(), Conns: cfg.conns, Shards: cfg.Shards, Seed: cfg.seed,
-		IdleMS: table.Millis(cfg.Idle), BeatMS: table.Millis(cfg.Heartbeat), TickMS: table.Millis(cfg.Tick),
-		Plan: map[string]int{}, cfg: cfg,
+	return &report{
+		Machine: machine.Here(), Conns: cfg.conns, Plan: map[string]int{}, cfg: cfg, Steered: Steered{Scenario: cfg.name()},
+		IdleMS: table.Millis(cfg.idle), BeatMS: table.Millis(cfg.heartbeat), TickMS: table.Millis(tick),
 	}
-	if r.Scenario = "idle"; cfg.scenario != nil {
-		r.Scenario = cfg.scenario.name
-	}
-	if r.Shards == 0 {
-		r.Shards = runtime.GOMAXPROCS(0)
-	}
-	return r
 }
 
 // finish completes the report of a run that took end ns. The tracker is stopped, and has
@@ -93,11 +81,8 @@ func (r *report) faults() (all []string) {
 
 // Status is the exit status.
 func (r *report) Status() int {
-	switch {
-	case len(r.faults()) > 0:
+	if len(r.faults()) > 0 {
 		return program.Fail
-	case r.Interrupted:
-		return program.Interrupted
 	}
 	return program.Pass
 }
@@ -117,9 +102,9 @@ func (r *report) Table(w io.Writer) {
 	if r.cfg.scenario != nil {
 		add("scenario", "%s: %s", r.Scenario, r.cfg.scenario.does)
 	} else {
-		add("limits", "closed after %v without activity, or %v without a heartbeat", r.cfg.Idle, r.cfg.staleAfter())
+		add("limits", "closed after %v without activity, or %v without a heartbeat", r.cfg.idle, r.cfg.staleAfter())
 	}
-	add("tracker", "tick %v, shards %d", r.cfg.Tick, r.Shards)
+	add("tracker", "tick %v, shards %d", tick, runtime.GOMAXPROCS(0))
 	add("time", "%.1f s, of which %.1f s to set up; %s activities", r.Duration, r.Setup, table.Group(r.Touches))
 	add("had to be closed", "%s", table.Group(r.Expected))
 	add("closed", "%s, of which %s too early, by up to %v ms, and %s for a wrong reason", table.Group(r.Closed), table.Group(r.Early), r.EarliestMS, table.Group(r.WrongReason))
@@ -137,9 +122,6 @@ func (r *report) Table(w io.Writer) {
 	}
 	add("timing out", "%v %% of a core; the longest pass takes %v ms", r.TrackerCPU, r.LongestMS)
 	table.Write(w, r.Machine.String(), rows...)
-	if r.Interrupted {
-		fmt.Fprintln(w, "\nInterrupted: this covers what happened until then.")
-	}
 	if faults := r.faults(); len(faults) > 0 {
 		fmt.Fprintf(w, "\nFAIL: %s\n", strings.Join(faults, "; "))
 	} else {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,14 +39,13 @@ type scenario struct {
 func scenarios() []scenario {
 	return []scenario{
 		{"reload", "a shorter IdleTimeout, by SetPolicy", 0.75, idle.ReasonIdle, (*steering).reload, (*steering).overdue, (*steering).checkReload},
-		{"drain", "all connections are ended evenly over -over, the most idle first", 0.15, idle.ReasonDrain, (*steering).drain, (*steering).inTurn, (*steering).checkDrain},
+		{"drain", "all connections are ended evenly over half of the time, the most idle first", 0.15, idle.ReasonDrain, (*steering).drain, (*steering).inTurn, (*steering).checkDrain},
 		{"evict", "newcomers, 1 % per second, come when there is no room", 0.25, idle.ReasonEvict, (*steering).evict, (*steering).beyondGrace, (*steering).checkEvict},
 	}
 }
 
 const (
-	unreachable = 10 * 24 * time.Hour
-	noTime      = math.MaxInt64 // a time that does not come
+	noTime = math.MaxInt64 // a time that does not come
 
 	// What scenarios are held to, in percent.
 	mostRateError = 10
@@ -53,34 +53,31 @@ const (
 )
 
 func scenarioUsage() string {
-	text := "what is done to the connections while they are open; `name` is idle, the default: nothing"
+	var text strings.Builder
+	text.WriteString("what is done to the connections while they are open; nothing without a `name`")
 	for _, s := range scenarios() {
-		text += fmt.Sprintf("; %s: %s", s.name, s.does)
+		fmt.Fprintf(&text, "; %s: %s", s.name, s.does)
 	}
-	return text
+	return text.String()
 }
 
 func (c *config) setScenario(name string) error {
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
-	if i < 0 && name != "idle" {
-		return errors.New("it must be idle, reload, drain or evict")
+	if i < 0 {
+		return errors.New("it must be reload, drain or evict")
 	}
-	if c.scenario = nil; i >= 0 {
-		c.scenario = &all[i]
-	}
+	c.scenario = &all[i]
 	return nil
 }
 
 func (c *config) checkScenario() error {
-	c.duration = cmp.Or(c.duration, 40*time.Second)
-	c.over = cmp.Or(c.over, c.duration/2)
-	c.Heartbeat, c.Rest = 0, unreachable
-	return cmp.Or(
-		program.Within("over", c.over, 100*c.Tick, day, ", 100 ticks or more"),
-		program.Within("duration", c.duration, 8*c.Idle, day, fmt.Sprintf(", eight times the -idle of %v or more", c.Idle)),
-	)
+	c.heartbeat, c.duration = 0, cmp.Or(c.duration, 40*time.Second)
+	return program.Within("duration", c.duration, 8*c.idle, day, fmt.Sprintf(", eight times the -idle of %v or more", c.idle))
 }
+
+// over is how long a drain takes.
+func (c *config) over() time.Duration { return c.duration / 2 }
 
 // Steered are the figures of a scenario.
 type Steered struct {
@@ -132,7 +129,7 @@ func (s *steering) window(_ kind, e *end) (from, due int64, reason idle.Reason) 
 // check checks the figures.
 func (s *steering) check() {
 	s.cfg.scenario.check(s)
-	s.limit("late_ms", table.Millis(s.late.Most()), table.Millis(time.Duration(s.allowance())))
+	s.limit("late_ms", table.Millis(s.late.At(100)), table.Millis(time.Duration(s.allowance())))
 }
 
 // limit notes a failure if a figure is more than it may be.
@@ -148,7 +145,7 @@ func (s *steering) fail(format string, args ...any) {
 
 // reload makes the limit shorter.
 func (s *steering) reload(ctx context.Context) error {
-	err := s.tracker.SetPolicy(idle.Policy{IdleTimeout: s.cfg.Idle})
+	err := s.tracker.SetPolicy(idle.Policy{IdleTimeout: s.cfg.idle})
 	s.changed = s.now()
 	s.await(ctx, 1)
 	return err
@@ -157,7 +154,7 @@ func (s *steering) reload(ctx context.Context) error {
 // overdue is the window of a connection under the shorter limit. While the limit changes,
 // it may be followed, and need not be.
 func (s *steering) overdue(e *end) (from, due int64) {
-	passed := e.last&^belated + int64(s.cfg.Idle)
+	passed := e.last&^belated + int64(s.cfg.idle)
 	return max(passed, s.begun), max(passed, s.changed)
 }
 
@@ -165,21 +162,21 @@ func (s *steering) overdue(e *end) (from, due int64) {
 func (s *steering) checkReload() {
 	var last int64
 	for i := range s.peers {
-		if e := &s.peers[i].end; e.reason != 0 && e.last+int64(s.cfg.Idle) < s.begun {
+		if e := &s.peers[i].end; e.reason != 0 && e.last+int64(s.cfg.idle) < s.begun {
 			last = max(last, e.at-s.begun)
 		}
 	}
 	s.rep.ReloadS = table.Round(time.Duration(last).Seconds(), 3)
 	s.limit("reload_s", s.rep.ReloadS, time.Duration(s.allowance()).Seconds())
-	if s.late.Count() == 0 {
+	if s.rep.Closed == 0 {
 		s.fail("nobody was ended")
 	}
 }
 
 func (s *steering) drain(ctx context.Context) error {
-	force := s.cfg.over * 5 / 4
+	force := s.cfg.over() * 5 / 4
 	s.stop = s.begun + int64(force)
-	d, err := s.tracker.Drain(idle.Drain{Duration: s.cfg.over, ForceAfter: force})
+	d, err := s.tracker.Drain(idle.Drain{Duration: s.cfg.over(), ForceAfter: force})
 	if err != nil {
 		return err
 	}
@@ -195,7 +192,7 @@ func (s *steering) drain(ctx context.Context) error {
 // inTurn is the window of a connection in a drain. Those at work are ended when they
 // finish, or at the stop.
 func (s *steering) inTurn(e *end) (from, due int64) {
-	from, due = s.begun, s.begun+int64(s.cfg.over)
+	from, due = s.begun, s.begun+int64(s.cfg.over())
 	switch e.state {
 	case working:
 		from, due = s.stop, s.stop
@@ -244,7 +241,7 @@ func (t *tally) rateError() (worst float64) {
 func (c *config) evicts() bool { return c.scenario != nil && c.scenario.reason == idle.ReasonEvict }
 
 // grace is how long a connection has to be idle until it may be evicted.
-func (c *config) grace() time.Duration { return c.Idle / 2 }
+func (c *config) grace() time.Duration { return c.idle / 2 }
 
 // newcomers returns how many connections come later: 1 % per second, in the second and
 // third quarter of the time.
@@ -284,7 +281,7 @@ func (s *steering) evict(ctx context.Context) error {
 			return err
 		}
 	}
-	program.Sleep(ctx, 10*s.cfg.Tick) // until evictions are carried out
+	program.Sleep(ctx, 10*tick) // until evictions are carried out
 	s.rep.AdmissionNS, s.rep.AdmissionP99NS = float64(cost.At(50)), float64(cost.At(99))
 	over := 100 * float64(int(most)-room-batch) / float64(room)
 	s.limit("connections beyond the capacity, in percent,", table.Round(over, 2), mostOver)
