@@ -1,4 +1,6 @@
-package child
+//go:build linux
+
+package main
 
 import (
 	"cmp"
@@ -11,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Allot keeps this process on one core, and returns another one for children, or
+// allotCores keeps this process on one core, and returns another one for children, or
 // the same if this process may use only one.
-func Allot() (core int, err error) {
+func allotCores() (core int, err error) {
 	var may unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
 		return 0, err
@@ -48,9 +50,9 @@ func keep(thread, core int) error {
 	return unix.SchedSetaffinity(thread, &set)
 }
 
-// startOn starts cmd on a core, where it stays: it inherits that from the thread
-// that starts it.
+// startOn starts cmd on a core, where it stays: it inherits that from the thread that starts it.
 func startOn(core int, cmd *exec.Cmd) (err error) {
+	cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var home unix.CPUSet

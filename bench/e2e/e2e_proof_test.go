@@ -13,7 +13,7 @@ import (
 
 // TestSmall measures all servers with few rounds, and a server that is almost idle.
 func TestSmall(t *testing.T) {
-	for args, servers := range map[string]int{"-server all -rounds 2 -duration 50ms -silent 100": 6, "-server fasthttp -idle 100ms -rounds 2": 1} {
+	for args, servers := range map[string]int{"-server all -rounds 2 -silent 100": 6, "-server fasthttp -idle 100ms -rounds 2": 1} {
 		var out, errs bytes.Buffer
 		status := newProgram().Invoke(t.Context(), strings.Fields(args+" -json"), &out, &errs)
 		var r report

@@ -25,7 +25,6 @@ func TestWrongFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-server iis", `-server is "iis"`},
 		{"-rounds 0", "-rounds is 0"},
-		{"-conns 1", "-conns is 1"},
 		{"-idle 2h", "-idle is 2h0m0s"},
 		{"-silent 99999", "-silent is 99999, which takes"},
 	} {

@@ -3,15 +3,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -44,16 +42,16 @@ const (
 // connect connects the load to a server.
 func (b *bench) connect(address string) (load, error) {
 	if !plain(b.kind) {
-		return connectWeb(b.kind, address, b.conns())
+		return connectWeb(b.kind, address, b.conns)
 	}
-	l, _, err := openLoad(b.kind, address, b.cfg.conns)
-	if err != nil || b.cfg.pace == 0 {
+	l, _, err := openLoad(b.kind, address, b.conns)
+	if err != nil || b.pace == 0 {
 		return l, err
 	}
 	// The state of connections may lie in the server's memory in the order in which it accepted
 	// them. Messages must not come in the same order.
 	rand.Shuffle(len(l.fds), func(i, j int) { l.fds[i], l.fds[j] = l.fds[j], l.fds[i] })
-	return &pacedLoad{epollLoad: l, gap: time.Second / time.Duration(b.cfg.pace)}, nil
+	return &pacedLoad{epollLoad: l, gap: time.Second / time.Duration(b.pace)}, nil
 }
 
 // plain reports whether clients of a kind of server write and read bytes without TLS.
@@ -77,7 +75,18 @@ type epollLoad struct {
 // openLoad opens connections, and makes a request on each, so that none of them is new to the
 // server. It returns when each of the requests was made.
 func openLoad(kind, address string, n int) (l *epollLoad, asked []time.Time, err error) {
-	if l, err = newEpollLoad(kind, address); err != nil {
+	const size = 64 // bytes of a message to an echo server
+	l = &epollLoad{request: bytes.Repeat([]byte{'x'}, size), response: size}
+	if kind == server.HTTP || kind == server.Fasthttp {
+		l.request = []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if l.response, err = l.answerLength(address); err != nil {
+			return nil, nil, fmt.Errorf("the first exchange: %w", err)
+		}
+	}
+	if l.to, err = netip.ParseAddrPort(address); err != nil {
+		return nil, nil, err
+	}
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, nil, err
 	}
 	if err = l.open(n); err == nil {
@@ -90,48 +99,20 @@ func openLoad(kind, address string, n int) (l *epollLoad, asked []time.Time, err
 	return l, asked, nil
 }
 
-// newEpollLoad returns a load without connections yet.
-func newEpollLoad(kind, address string) (*epollLoad, error) {
-	const size = 64 // bytes of a message to an echo server
-	l := &epollLoad{request: bytes.Repeat([]byte{'x'}, size), response: size}
-	var err error
-	if kind == server.HTTP || kind == server.Fasthttp {
-		l.request = []byte(httpRequest)
-		nc, err := net.DialTimeout("tcp", address, patience)
-		if err != nil {
-			return nil, err
-		}
-		defer nc.Close()
-		if l.response, err = answerLength(nc); err != nil {
-			return nil, fmt.Errorf("the first exchange: %w", err)
-		}
-	}
-	if l.to, err = netip.ParseAddrPort(address); err != nil {
-		return nil, err
-	}
-	l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	return l, err
-}
-
-const httpRequest = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-// answerLength gets an answer of HTTP/1, checks it, and returns its length.
-func answerLength(nc net.Conn) (int, error) {
-	nc.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(nc, httpRequest); err != nil {
-		return 0, err
-	}
-	var raw bytes.Buffer
-	in := bufio.NewReader(io.TeeReader(nc, &raw))
-	res, err := http.ReadResponse(in, nil)
+// answerLength gets an answer of HTTP/1, which comes in one piece, checks it, and returns its length.
+func (l *epollLoad) answerLength(address string) (int, error) {
+	nc, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
 		return 0, err
 	}
-	body, err := io.ReadAll(res.Body)
-	if err == nil && (res.StatusCode != http.StatusOK || string(body) != server.Greeting) {
-		err = fmt.Errorf("the answer is %q with status %s", body, res.Status)
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(patience))
+	nc.Write(l.request)
+	n, err := nc.Read(l.b[:])
+	if answer := string(l.b[:n]); err == nil && !(strings.HasPrefix(answer, "HTTP/1.1 200 ") && strings.HasSuffix(answer, server.Greeting)) {
+		err = fmt.Errorf("the answer is %q", answer)
 	}
-	return raw.Len() - in.Buffered(), err
+	return n, err
 }
 
 // open adds connections.

@@ -48,18 +48,17 @@ func roles() map[string]child.Role { return map[string]child.Role{"server": serv
 
 // config is what the flags say.
 type config struct {
-	server   string
-	conns    int
-	rounds   int
-	duration time.Duration
-	silent   int
-	idle     time.Duration // 0: full load
-
-	pace int // messages per second in all; 0 for as many as the server answers
+	server string
+	rounds int
+	silent int
+	idle   time.Duration // 0: full load
 }
 
-// idleConns is how many connections an almost idle server has.
-const idleConns = 3000
+const (
+	fullConns = 64                     // connections under full load
+	fullTurns = 250 * time.Millisecond // how long each variant runs in a round then
+	idleConns = 3000                   // connections of an almost idle server
+)
 
 func newProgram() *program.Program[*report] {
 	c := &config{}
@@ -69,9 +68,7 @@ func newProgram() *program.Program[*report] {
 		Does: "E2e measures what timeouts cost a whole server: bare, with its own timeouts, and with idlewheel's.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&c.server, "server", "net", "what to measure: "+kinds+", or all")
-			fs.IntVar(&c.conns, "conns", 64, "connections under full load")
 			fs.IntVar(&c.rounds, "rounds", 60, "rounds, each of new processes; a tenth as many, but one or more, with a crowd and with -idle")
-			fs.DurationVar(&c.duration, "duration", 250*time.Millisecond, "how long each variant runs in a round")
 			fs.IntVar(&c.silent, "silent", 2000, "connections of a crowd that fall silent together")
 			fs.DurationVar(&c.idle, "idle", 0, "measure almost idle servers instead, each variant for so long in a round, such as 15s")
 		},
@@ -82,9 +79,7 @@ func newProgram() *program.Program[*report] {
 			return cmp.Or(
 				program.Within("silent", c.silent, 1, 100_000, ""),
 				machine.Enough("silent", c.silent, 1, active+ownFiles),
-				program.Within("conns", c.conns, streams, 10_000, ""),
 				program.Within("rounds", c.rounds, 1, 1_000_000, ""),
-				program.Within("duration", c.duration, 10*time.Millisecond, time.Hour, ""),
 				program.Within("idle", c.idle, 0, time.Minute, "; 0 is for full load"),
 			)
 		},
@@ -102,7 +97,7 @@ func (c *config) longRounds() int { return max(c.rounds/10, 1) }
 
 func measureAll(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
 	rep := &report{Machine: machine.Here("github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp")}
-	core, err := child.Allot()
+	core, err := allotCores()
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
 	}
@@ -111,23 +106,26 @@ func measureAll(ctx context.Context, cfg config, show func(string, ...any)) (*re
 		kinds = server.Kinds()
 	}
 	for _, kind := range kinds {
-		b := &bench{ctx, kind, core, cfg, show}
-		r := result{Server: kind}
+		b := &bench{ctx: ctx, kind: kind, core: core, cfg: cfg, show: show, conns: fullConns, rounds: cfg.rounds, turns: fullTurns}
+		if kind == server.HTTP2 {
+			b.conns /= streams
+		}
+		if cfg.idle > 0 {
+			b.conns, b.rounds, b.turns = idleConns, cfg.longRounds(), cfg.idle
+		}
+		r := result{Server: kind, Conns: b.conns, Rounds: b.rounds}
 		switch {
 		case cfg.idle == 0:
-			r.Conns, r.Rounds = b.conns(), cfg.rounds
 			if r.Variants, err = b.compare(); err == nil {
 				r.Crowd, err = b.gather()
 			}
 		case plain(kind):
-			b.cfg.conns, b.cfg.rounds, b.cfg.duration = idleConns, cfg.longRounds(), cfg.idle
-			r.Conns, r.Rounds = idleConns, b.cfg.rounds
-			for _, b.cfg.pace = range []int{10, 100, 1000, 10_000} {
+			for _, b.pace = range []int{10, 100, 1000, 10_000} {
 				var variants []measure
 				if variants, err = b.compare(); err != nil {
 					break
 				}
-				r.Idle = append(r.Idle, calm{b.cfg.pace, variants})
+				r.Idle = append(r.Idle, calm{b.pace, variants})
 			}
 		default:
 			continue // its clients don't sleep
@@ -147,14 +145,10 @@ type bench struct {
 	core int
 	cfg  config
 	show func(string, ...any)
-}
 
-// conns returns how many connections keep cfg.conns requests in progress.
-func (b *bench) conns() int {
-	if b.kind == server.HTTP2 {
-		return b.cfg.conns / streams
-	}
-	return b.cfg.conns
+	conns, rounds int
+	turns         time.Duration // how long each variant runs in a round
+	pace          int           // messages per second in all; 0 for as many as the server answers
 }
 
 // A contender is a variant of a server, and what was measured in each round.
@@ -176,11 +170,11 @@ func (b *bench) compare() ([]measure, error) {
 	for _, name := range server.Variants(b.kind) {
 		all = append(all, &contender{name: name})
 	}
-	for round := range b.cfg.rounds {
+	for round := range b.rounds {
 		if err := b.ctx.Err(); err != nil {
 			return nil, err
 		}
-		b.show("%s: round %d of %d", b.kind, round+1, b.cfg.rounds)
+		b.show("%s: round %d of %d", b.kind, round+1, b.rounds)
 		if err := b.runRound(all); err != nil {
 			return nil, err
 		}
@@ -205,7 +199,7 @@ func (b *bench) runRound(all []*contender) error {
 		for _, i := range rand.Perm(len(all)) {
 			var t turn
 			used, err := machine.During(children[i].Pid(), func() (err error) {
-				t, err = loads[i].run(b.cfg.duration / turnsPerRound)
+				t, err = loads[i].run(b.turns / turnsPerRound)
 				return err
 			})
 			if err != nil {

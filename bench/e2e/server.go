@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -81,7 +82,7 @@ type proc struct {
 
 // start starts a variant on the core of the servers.
 func (b *bench) start(variant string, limit time.Duration) (*proc, error) {
-	c, err := child.Start("server", order{b.kind, variant, limit}, child.Options{Pinned: true, Core: b.core})
+	c, err := child.Start("server", order{b.kind, variant, limit}, child.Options{Start: func(cmd *exec.Cmd) error { return startOn(b.core, cmd) }})
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +14,7 @@ import (
 // A webLoad is a load by net/http's client, which speaks TLS. It can cost as much as the server
 // does, so requests per second say less here than CPU time per request.
 type webLoad struct {
-	conns   []*http.ClientConn
+	conns   []*server.Client
 	streams int // of each connection, that have a request in progress
 }
 
@@ -27,14 +24,11 @@ const streams = 8
 // connectWeb opens n connections.
 func connectWeb(kind, address string, n int) (*webLoad, error) {
 	l := &webLoad{streams: 1}
-	tr := &http.Transport{TLSClientConfig: server.ClientTLS(), Protocols: new(http.Protocols)}
-	tr.Protocols.SetHTTP1(kind == server.HTTPS)
 	if kind == server.HTTP2 {
-		tr.Protocols.SetHTTP2(true)
 		l.streams = streams
 	}
 	for range n {
-		c, err := tr.NewClientConn(context.Background(), "https", address)
+		c, err := server.Dial(kind, address)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("connection %d: %w", len(l.conns)+1, err)
@@ -50,28 +44,10 @@ func (l *webLoad) close() {
 	}
 }
 
-// get makes a request, and checks the answer.
-func get(c *http.ClientConn) error {
-	req, err := http.NewRequest("GET", "https://localhost/", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := c.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && string(body) != server.Greeting {
-		err = fmt.Errorf("the answer is %q with status %s", body, resp.Status)
-	}
-	return err
-}
-
 // once makes a request on one connection after the other.
 func (l *webLoad) once() error {
 	for _, c := range l.conns {
-		if err := get(c); err != nil {
+		if err := c.Exchange(); err != nil {
 			return err
 		}
 	}
@@ -88,7 +64,7 @@ func (l *webLoad) run(d time.Duration) (turn, error) {
 		for range l.streams {
 			asking.Go(func() {
 				for now := time.Now(); now.Before(until); now = time.Now() {
-					if err := get(c); err != nil {
+					if err := c.Exchange(); err != nil {
 						failed.CompareAndSwap(nil, &err)
 						return
 					}

@@ -226,9 +226,9 @@ func stale(name, what string, crowd int, timeout, spread time.Duration) workload
 			}
 			// One that has fewer connections has them at the same rate.
 			l.touchAll(c, time.Duration(float64(t.conns)/float64(crowd)*float64(spread)))
-			before, _ := machine.Self()
+			before := machine.Self()
 			l.await()
-			after, _ := machine.Self()
+			after := machine.Self()
 			early, lost, late := l.judge()
 			o := outcome{Early: early, Lost: lost, Values: map[string]float64{}}
 			if len(late) > 0 {

@@ -71,9 +71,8 @@ func (p *Parent) Tell(v any) error {
 
 // Options say how a child is started.
 type Options struct {
-	Stderr io.Writer // nil for that of this process
-	Pinned bool      // to Core, with GOMAXPROCS=1; on Linux only
-	Core   int
+	Stderr io.Writer             // nil for that of this process
+	Start  func(*exec.Cmd) error // nil for its own Start
 }
 
 // A Child is a process that plays a role. It must be stopped.
@@ -105,12 +104,11 @@ func Start(role string, order any, o Options) (*Child, error) {
 		return nil, err
 	}
 	cmd.Stdout = in
-	start := cmd.Start
-	if o.Pinned {
-		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
-		start = func() error { return startOn(o.Core, cmd) }
+	if o.Start != nil {
+		err = o.Start(cmd)
+	} else {
+		err = cmd.Start()
 	}
-	err = start()
 	in.Close()
 	if err != nil {
 		out.Close()

@@ -141,15 +141,11 @@ func progress(w io.Writer) (show func(format string, args ...any), clear func())
 
 // Sleep waits, and reports whether ctx is not done.
 func Sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
 	select {
 	case <-ctx.Done():
-		return false
 	case <-time.After(d):
-		return ctx.Err() == nil
 	}
+	return ctx.Err() == nil
 }
 
 // Within returns an error if the value of a flag isn't in the range from least to most.

@@ -13,8 +13,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,41 +35,21 @@ func (s *Server) makeNet(c Config, ln net.Listener) error {
 		}
 		ln, s.Stats = wrapped, wrapped.Tracker().Stats
 	}
-	var conns sync.Map // net.Conn: nil
-	var stopped atomic.Bool
+	s.stop = ln.Close
 	s.serve = func() error {
-		var serving sync.WaitGroup
-		defer serving.Wait()
 		for {
 			nc, err := ln.Accept()
-			if stopped.Load() {
-				if err == nil {
-					nc.Close()
-				}
+			switch {
+			case errors.Is(err, net.ErrClosed):
 				return nil
-			}
-			if err != nil {
+			case err != nil:
 				time.Sleep(time.Millisecond) // there may be no descriptor now
-				continue
+			case c.Variant == Own:
+				go echo(deadlineConn{nc, c.Own})
+			default:
+				go echo(nc)
 			}
-			conns.Store(nc, nil)
-			serving.Go(func() {
-				defer conns.Delete(nc)
-				if c.Variant == Own {
-					echo(deadlineConn{nc, c.Own})
-				} else {
-					echo(nc)
-				}
-			})
 		}
-	}
-	s.stop = func() error {
-		stopped.Store(true)
-		err := ln.Close()
-		for c := range conns.Range {
-			c.(net.Conn).Close()
-		}
-		return err
 	}
 	return nil
 }
@@ -108,8 +86,7 @@ func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
 func (s *Server) makeHTTP(c Config, ln net.Listener) error {
 	h := &http.Server{ErrorLog: quiet(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, Greeting) })}
-	secure := c.Kind == HTTPS || c.Kind == HTTP2
-	if secure {
+	if hasTLS(c.Kind) {
 		certificate, err := Certificate()
 		if err != nil {
 			return err
@@ -127,16 +104,15 @@ func (s *Server) makeHTTP(c Config, ln net.Listener) error {
 		ln, s.Stats = l, func() idle.Stats { return l.Stats().Stats }
 	}
 	s.stop = h.Close
-	s.serve = func() (err error) {
-		if secure {
-			err = h.ServeTLS(ln, "", "")
-		} else {
-			err = h.Serve(ln)
+	s.serve = func() error {
+		serve := h.Serve
+		if hasTLS(c.Kind) {
+			serve = func(ln net.Listener) error { return h.ServeTLS(ln, "", "") }
 		}
-		if errors.Is(err, http.ErrServerClosed) {
-			return nil
+		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return err
 		}
-		return err
+		return nil
 	}
 	return nil
 }
@@ -157,21 +133,18 @@ func (s *Server) makeFasthttp(c Config, ln net.Listener) error {
 	return nil
 }
 
-// A booter is told by gnet when it listens.
-type booter struct {
-	gnet.EventHandler
+// A gnetEcho is an echo server. It tells when it listens.
+type gnetEcho struct {
+	gnet.BuiltinEventEngine
 	engine gnet.Engine
 	booted chan struct{}
 }
 
-func (b *booter) OnBoot(e gnet.Engine) gnet.Action {
-	b.engine = e
-	action := b.EventHandler.OnBoot(e)
-	close(b.booted)
-	return action
+func (e *gnetEcho) OnBoot(engine gnet.Engine) gnet.Action {
+	e.engine = engine
+	close(e.booted)
+	return gnet.None
 }
-
-type gnetEcho struct{ gnet.BuiltinEventEngine }
 
 func (*gnetEcho) OnTraffic(c gnet.Conn) gnet.Action {
 	b, _ := c.Next(-1)
@@ -180,15 +153,16 @@ func (*gnetEcho) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 func (s *Server) makeGnet(c Config) error {
-	b := &booter{EventHandler: &gnetEcho{}, booted: s.boot}
+	echo := &gnetEcho{booted: s.boot}
+	var handler gnet.EventHandler = echo
 	if c.Variant == Ours {
-		h, err := idlegnet.Wrap(b.EventHandler, c.Policy, &idlegnet.Options{
+		h, err := idlegnet.Wrap(echo, c.Policy, &idlegnet.Options{
 			Ping: func(c gnet.Conn) error { _, err := c.Write([]byte("ping")); return err },
 		})
 		if err != nil {
 			return err
 		}
-		b.EventHandler, s.Stats = h, h.Stats
+		handler, s.Stats = h, h.Stats
 	}
 	// gnet may not be able to bind an address that was free: another process may be first, or the
 	// port may have connections in TIME-WAIT, because gnet doesn't set SO_REUSEADDR.
@@ -197,7 +171,7 @@ func (s *Server) makeGnet(c Config) error {
 			if s.Address, err = FreeAddress(); err != nil {
 				return err
 			}
-			if err = gnet.Run(b, "tcp://"+s.Address, gnet.WithLogger(zap.NewNop().Sugar())); !errors.Is(err, syscall.EADDRINUSE) {
+			if err = gnet.Run(handler, "tcp://"+s.Address, gnet.WithLogger(zap.NewNop().Sugar())); !errors.Is(err, syscall.EADDRINUSE) {
 				return err
 			}
 		}
@@ -206,7 +180,7 @@ func (s *Server) makeGnet(c Config) error {
 	s.stop = func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		return b.engine.Stop(ctx)
+		return echo.engine.Stop(ctx)
 	}
 	return nil
 }
@@ -223,10 +197,4 @@ func Certificate() (tls.Certificate, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
-}
-
-// ClientTLS is the client's side of TLS, with the protocols that it asks for. It does not look
-// at the certificate, which is made up.
-func ClientTLS(protocols ...string) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
 }

@@ -35,6 +35,8 @@ const (
 	Ours = "ours" // with idlewheel's
 )
 
+func hasTLS(kind string) bool { return kind == HTTPS || kind == HTTP2 }
+
 // Variants returns the variants that a kind of server has, the bare one first.
 func Variants(kind string) []string {
 	if kind == Gnet {
@@ -103,7 +105,7 @@ func Start(c Config) (*Server, error) {
 	}
 }
 
-// Stop ends the server and its connections, and waits for that.
+// Stop ends the server, and waits for that. Connections to an echo server of package net go on.
 func (s *Server) Stop() error {
 	err := s.stop()
 	<-s.ended

@@ -3,11 +3,6 @@
 package server
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"testing"
 	"time"
 
@@ -31,7 +26,11 @@ func TestServers(t *testing.T) {
 					t.Fatal(err)
 				}
 				begun := time.Now()
-				ended, err := exchange(kind, s.Address)
+				c, err := Dial(kind, s.Address)
+				if err == nil {
+					defer c.Close()
+					err = c.Exchange()
+				}
 				if took := time.Since(begun); err != nil && variant != Bare && took > limit/2 {
 					t.Skipf("inconclusive: the machine needed %v for a request: %v", took, err)
 				}
@@ -42,15 +41,8 @@ func TestServers(t *testing.T) {
 				if variant == Bare {
 					patience = limit + limit/2
 				}
-				select {
-				case err := <-ended:
-					if variant == Bare {
-						t.Errorf("a bare server has ended a silent connection: %v", err)
-					}
-				case <-time.After(patience):
-					if variant != Bare {
-						t.Errorf("a silent connection is open after %v", patience)
-					}
+				if open := c.IsOpen(time.Now().Add(patience)); open != (variant == Bare) {
+					t.Errorf("after up to %v, it's %v that a silent connection is open", patience, open)
 				}
 				if (s.Stats != nil) != (variant == Ours) || s.Stats != nil && s.Stats().Tracked == 0 {
 					t.Error("the statistics are wrong")
@@ -61,66 +53,4 @@ func TestServers(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A watched connection tells when it has ended.
-type watched struct {
-	net.Conn
-	ended chan error
-}
-
-func (w *watched) Read(b []byte) (int, error) {
-	n, err := w.Conn.Read(b)
-	if err != nil {
-		w.end(err)
-	}
-	return n, err
-}
-
-// Close is what http.Transport does when it has read the end of TLS.
-func (w *watched) Close() error {
-	w.end(net.ErrClosed)
-	return w.Conn.Close()
-}
-
-func (w *watched) end(err error) {
-	select {
-	case w.ended <- err:
-	default:
-	}
-}
-
-// exchange makes a request, and returns what tells when its connection has ended.
-func exchange(kind, address string) (<-chan error, error) {
-	w := &watched{ended: make(chan error, 1)}
-	dial := func(context.Context, string, string) (c net.Conn, err error) {
-		w.Conn, err = net.Dial("tcp", address)
-		return w, err
-	}
-	if kind == Net || kind == Gnet {
-		if _, err := dial(nil, "", ""); err != nil {
-			return nil, err
-		}
-		io.WriteString(w, Greeting)
-		b := make([]byte, len(Greeting))
-		if _, err := io.ReadFull(w, b); err != nil || string(b) != Greeting {
-			return nil, fmt.Errorf("%q comes back, %v", b, err)
-		}
-		go io.Copy(io.Discard, w)
-		return w.ended, nil
-	}
-	scheme := "http"
-	if kind == HTTPS || kind == HTTP2 {
-		scheme = "https"
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: ClientTLS(), ForceAttemptHTTP2: kind == HTTP2, DialContext: dial}}
-	res, err := client.Get(scheme + "://" + address + "/")
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	if b, err := io.ReadAll(res.Body); err != nil || string(b) != Greeting || (res.ProtoMajor == 2) != (kind == HTTP2) {
-		return nil, fmt.Errorf("the answer over %s is %q, %v", res.Proto, b, err)
-	}
-	return w.ended, nil
 }

@@ -85,32 +85,15 @@ func (r *Ratio) String() string {
 
 // A Spread collects durations. Any goroutine may use it.
 type Spread struct {
-	mu     sync.Mutex
-	all    []time.Duration
-	most   time.Duration
-	sorted bool
+	mu  sync.Mutex
+	all []time.Duration
 }
 
 // Add adds a duration.
 func (s *Spread) Add(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all, s.sorted = append(s.all, d), false
-	s.most = max(s.most, d)
-}
-
-// Most returns the greatest duration.
-func (s *Spread) Most() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.most
-}
-
-// Count returns how many durations there are.
-func (s *Spread) Count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.all)
+	s.all = append(s.all, d)
 }
 
 // At returns the duration that the given percentage doesn't exceed, or 0 if there is none.
@@ -120,10 +103,7 @@ func (s *Spread) At(percent float64) time.Duration {
 	if len(s.all) == 0 {
 		return 0
 	}
-	if !s.sorted {
-		slices.Sort(s.all)
-		s.sorted = true
-	}
+	slices.Sort(s.all)
 	return s.all[max(0, int(math.Ceil(percent/100*float64(len(s.all))))-1)]
 }
 
@@ -136,5 +116,5 @@ type Summary struct {
 
 // Summary returns the summary of s.
 func (s *Spread) Summary() Summary {
-	return Summary{table.Millis(s.At(50)), table.Millis(s.At(99)), table.Millis(s.Most())}
+	return Summary{table.Millis(s.At(50)), table.Millis(s.At(99)), table.Millis(s.At(100))}
 }

@@ -37,12 +37,8 @@ func Figure(v float64) string {
 		return Group(int64(math.Round(v)))
 	case a >= 100:
 		return fmt.Sprintf("%.0f", v)
-	case a >= 10:
-		return fmt.Sprintf("%.1f", v)
-	case a >= 1 || v == 0:
-		return fmt.Sprintf("%.2f", v)
 	}
-	return fmt.Sprintf("%.3f", v)
+	return fmt.Sprintf("%#.3g", v)
 }
 
 // Round rounds to so many digits after the point, for JSON.
