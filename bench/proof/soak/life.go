@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"os"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/program"
@@ -37,93 +33,30 @@ type outcome struct {
 // A client lives one life on one connection.
 type client struct {
 	*target
-	raw  net.Conn         // of echo servers, and of lives that don't get to a request
-	web  *http.ClientConn // of the others
-	last time.Time        // the server has seen something at this time, or later
-}
-
-// dial connects. A raw client of a server of HTTP speaks no TLS, and makes no requests.
-func (t *target) dial(raw bool) (c *client, err error) {
-	c = &client{target: t, last: time.Now()}
-	t.tally.mu.Lock()
-	t.tally.Dials++
-	t.tally.mu.Unlock()
-	if raw || t.kind == server.Net || t.kind == server.Gnet {
-		c.raw, err = net.DialTimeout("tcp", t.Address, patience)
-		return c, err
-	}
-	scheme, tr := "http", &http.Transport{TLSClientConfig: server.ClientTLS(), Protocols: new(http.Protocols)}
-	tr.Protocols.SetHTTP1(t.kind != server.HTTP2)
-	tr.Protocols.SetHTTP2(t.kind == server.HTTP2)
-	if t.kind == server.HTTPS || t.kind == server.HTTP2 {
-		scheme = "https"
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	c.web, err = tr.NewClientConn(ctx, scheme, t.Address)
-	return c, err
-}
-
-const patience = time.Minute // is longer than any stall
-
-func (c *client) close() {
-	if c.raw != nil {
-		c.raw.Close()
-	} else {
-		c.web.Close()
-	}
+	*server.Client
+	last time.Time // the server has seen something at this time, or later
 }
 
 // exchange asks the server for something and gets the answer.
-func (c *client) exchange() (err error) {
+func (c *client) exchange() error {
 	begun := time.Now()
-	var b []byte
-	if c.raw != nil {
-		b = make([]byte, len(server.Greeting))
-		c.raw.SetReadDeadline(begun.Add(patience))
-		if _, err = io.WriteString(c.raw, server.Greeting); err == nil {
-			_, err = io.ReadFull(c.raw, b)
-		}
-	} else {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		req, _ := http.NewRequestWithContext(ctx, "GET", "http://localhost/", nil)
-		var resp *http.Response
-		if resp, err = c.web.RoundTrip(req); err == nil {
-			b, err = io.ReadAll(resp.Body)
-			resp.Body.Close()
-		}
-	}
-	if err == nil && string(b) != server.Greeting {
-		err = fmt.Errorf("%q comes back", b)
-	}
+	err := c.Exchange()
 	if err == nil {
 		c.last = begun
 	}
 	return err
 }
 
-// open waits until the server has ended the connection, or a time. It reports whether it's open.
-func (c *client) open(by time.Time) bool {
-	if c.raw != nil {
-		c.raw.SetReadDeadline(by)
-		_, err := io.Copy(io.Discard, c.raw)
-		return errors.Is(err, os.ErrDeadlineExceeded)
-	}
-	for time.Now().Before(by) {
-		if c.web.Err() != nil {
-			return false
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	return true
-}
-
-// live lives a life, and notes the outcome.
+// live lives a life, and notes the outcome. Some lives on servers of HTTP don't get to a request, nor to TLS.
 func (s *soak) live(ctx context.Context, t *target, life int, rng *rand.Rand) {
-	c, err := t.dial(life == silentAtFirst || life == trickler)
+	kind := t.kind
+	if life == silentAtFirst || life == trickler {
+		kind = server.Net
+	}
+	c := &client{target: t, last: time.Now()}
+	var err error
 	var o outcome
-	switch {
+	switch c.Client, err = server.Dial(kind, t.Address); {
 	case err != nil && time.Since(c.last) >= limit:
 		o.unsure = true // a handshake has a limit too
 	case err != nil:
@@ -132,17 +65,17 @@ func (s *soak) live(ctx context.Context, t *target, life int, rng *rand.Rand) {
 	case life == active:
 		o = c.beActive(ctx, rng)
 	case life == silent:
-		o = c.fallSilent(s.slack, 1+rng.IntN(3))
+		o = c.fallSilent(1 + rng.IntN(3))
 	case life == trickler && (t.kind == server.HTTP || t.kind == server.Fasthttp):
-		o = c.trickle(s.slack)
+		o = c.trickle()
 	case life == leaver:
 		program.Sleep(ctx, time.Duration(rng.Int64N(int64(limit/2))))
 		o.unsure = time.Since(c.last) >= limit*9/10
 	default:
-		o = c.fallSilent(s.slack, 0)
+		o = c.fallSilent(0)
 	}
 	if err == nil {
-		c.close()
+		c.Close()
 	}
 	t.tally.add(o)
 }
@@ -168,50 +101,40 @@ func (c *client) beActive(ctx context.Context, rng *rand.Rand) outcome {
 }
 
 // fallSilent exchanges something some times, and then waits to be closed.
-func (c *client) fallSilent(slack time.Duration, times int) outcome {
+func (c *client) fallSilent(times int) outcome {
 	for range times {
 		if err := c.exchange(); err != nil {
 			return c.closed(err)
 		}
 	}
-	reason := idle.ReasonPhase // HandshakeTimeout, or KeepAliveTimeout of HTTP/2
-	switch {
-	case c.kind == server.Net || c.kind == server.Gnet:
+	reason := idle.ReasonPhase // HandshakeTimeout, or KeepAliveTimeout
+	if c.kind == server.Net || c.kind == server.Gnet {
 		reason = idle.ReasonIdle
-	case times > 0 && c.kind != server.HTTP2:
-		reason = idle.ReasonRead
 	}
-	return c.awaitEnd(c.last, time.Now(), slack, reason)
+	return c.awaitEnd(c.last, time.Now(), reason)
 }
 
 // trickle sends a header that never ends.
-func (c *client) trickle(slack time.Duration) outcome {
+func (c *client) trickle() outcome {
 	from := time.Now()
-	io.WriteString(c.raw, "GET / HTTP/1.1\r\nX: ")
+	io.WriteString(c.Raw, "GET / HTTP/1.1\r\nX: ")
 	to := time.Now()
 	if to.Sub(c.last) >= limit {
 		return outcome{unsure: true}
 	}
-	done := make(chan struct{})
-	defer close(done)
 	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(limit / 10):
-				io.WriteString(c.raw, "x")
-			}
+		for err := error(nil); err == nil; _, err = io.WriteString(c.Raw, "x") { // until the connection is closed
+			time.Sleep(limit / 10)
 		}
 	}()
-	return c.awaitEnd(from, to, slack, idle.ReasonPhase)
+	return c.awaitEnd(from, to, idle.ReasonPhase)
 }
 
 // awaitEnd waits until the server closes. The limit counts from a time between from and to:
 // whether the end is early goes by the first, and whether it is late by the second, so that a
 // delay of the client never looks like a fault of the server.
-func (c *client) awaitEnd(from, to time.Time, slack time.Duration, reason idle.Reason) outcome {
-	open := c.open(to.Add(limit + slack))
+func (c *client) awaitEnd(from, to time.Time, reason idle.Reason) outcome {
+	open := c.IsOpen(to.Add(limit + slack))
 	switch at := time.Now(); {
 	case open:
 		return outcome{fault: fmt.Sprintf("kept for more than %v beyond its limit", slack)}

@@ -14,7 +14,6 @@ func TestWrongFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-duration 1s", "-duration is 1s"},
 		{"-conns 1", "-conns is 1"},
-		{"-slack 1ms", "-slack is 1ms"},
 	} {
 		var out, errs bytes.Buffer
 		if status := newProgram().Invoke(t.Context(), strings.Fields(c.args), &out, &errs); status != program.Trouble || !strings.Contains(errs.String(), c.want) {
