@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
 // A target is the server that is tried, and where it has what some cases need. Those cases
@@ -52,7 +54,7 @@ type slowCase struct {
 
 	needs string                 // a flag of the target: post, large or stream
 	visit func(v *visitor) error // of an honest client; the others have run
-	run   func(p *peer) error
+	run   func(p *peer)
 	reads bool // run reads, or nobody does
 	small bool // the receive buffer is as small as can be
 	raw   bool // run shakes hands itself, or doesn't get that far
@@ -132,19 +134,17 @@ func try(ctx context.Context, t *target, giveUp time.Duration, c slowCase) resul
 		return r
 	}
 	defer p.close()
-	err = c.run(p)
-	if err == nil {
+	c.run(p)
+	if p.refused == "" {
 		p.rest(giveUp)
 	}
-	by, after := p.ended()
-	switch {
-	case err != nil && !errors.Is(err, errGone):
-		r.Outcome, r.Why = refused, err.Error()
+	switch by, after := p.ended(); {
+	case p.refused != "":
+		r.Outcome, r.Why = refused, p.refused
+	case by == closedUnseen:
+		r.Outcome, r.By = ended, by
 	case by != "":
 		r.Outcome, r.By, r.After = ended, by, after.Seconds()
-		if by == closedUnseen {
-			r.After = 0
-		}
 	default:
 		r.Outcome = held
 	}
@@ -178,34 +178,34 @@ const (
 )
 
 func tcpCases() []slowCase {
-	halfClose := func(p *peer) error { return p.wire.CloseWrite() }
+	halfClose := func(p *peer) { p.wire.CloseWrite() }
 	return []slowCase{
 		{Name: "tcp-silence", Does: "connects, and sends nothing", Limit: handshake, run: nothing},
 		{Name: "tcp-half-close", Does: "connects, and closes its half without sending a byte", Limit: endOfInput, soon: true, run: halfClose},
 		{Name: "tls-hello-stops", Does: "sends half a ClientHello", Limit: handshake, raw: true, run: say(halfHello)},
-		{Name: "tls-hello-trickle", Does: "sends a ClientHello byte by byte", Limit: handshake, raw: true, run: func(p *peer) error { return p.trickle(halfHello, "\x00") }},
+		{Name: "tls-hello-trickle", Does: "sends a ClientHello byte by byte", Limit: handshake, raw: true, run: func(p *peer) { p.trickle(halfHello, "\x00") }},
 		{Name: "tls-silence", Does: "shakes hands, and sends nothing", Limit: header, run: nothing},
-		{Name: "tls-records", Does: "sends a header in TLS records of one byte", Limit: header, run: func(p *peer) error { return p.trickle("GET / HTTP/1.1\r\nX: ", "x") }},
+		{Name: "tls-records", Does: "sends a header in TLS records of one byte", Limit: header, run: func(p *peer) { p.trickle("GET / HTTP/1.1\r\nX: ", "x") }},
 		{Name: "tls-half-close", Does: "shakes hands, and closes its half of TCP", Limit: endOfInput, soon: true, run: halfClose},
 	}
 }
 
-func nothing(*peer) error { return nil }
+func nothing(*peer) {}
 
 // say is a case that sends something and then waits.
-func say(text string) func(*peer) error {
-	return func(p *peer) error {
-		p.send(text)
-		return nil
-	}
-}
+func say(text string) func(*peer) { return func(p *peer) { p.send(text) } }
 
 // halfHello is the beginning of a TLS record with a ClientHello of 512 bytes.
 var halfHello = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x00", 32)
 
-// shake makes the TLS handshake over wire.
-func (p *peer) shake(protocol string, wire net.Conn) error {
-	conn := tls.Client(wire, &tls.Config{InsecureSkipVerify: true, ServerName: p.host, NextProtos: []string{protocol}}) // it is the user's own server
+// shake makes the TLS handshake.
+func (p *peer) shake(protocol string) error {
+	config := server.ClientTLS()
+	config.ServerName, config.NextProtos = p.host, []string{"http/1.1"}
+	if protocol == "h2" {
+		config.NextProtos[0] = protocol
+	}
+	conn := tls.Client(p.wire, config)
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {

@@ -22,10 +22,14 @@ type visitor struct {
 
 // visitServer makes the connection of an honest case, and lives it.
 func (c slowCase) visitServer(ctx context.Context, t *target) (connected bool, err error) {
-	tr := &http.Transport{TLSClientConfig: server.ClientTLS(), Protocols: new(http.Protocols), ExpectContinueTimeout: time.Second}
-	tr.Protocols.SetHTTP1(c.protocol() == "h1")
-	tr.Protocols.SetHTTP2(c.protocol() == "h2")
-	conn, err := tr.NewClientConn(ctx, t.scheme, t.address)
+	kind := server.HTTP
+	switch {
+	case c.protocol() == "h2":
+		kind = server.HTTP2
+	case t.scheme == "https":
+		kind = server.HTTPS
+	}
+	conn, err := server.DialWeb(ctx, kind, t.address)
 	if err != nil {
 		return false, err
 	}

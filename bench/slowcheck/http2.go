@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,26 +11,22 @@ import (
 )
 
 func http2Cases() []slowCase {
-	h2 := func(name, does, limit, needs string, run func(p *peer) error) slowCase {
+	h2 := func(name, does, limit, needs string, run func(p *peer)) slowCase {
 		return slowCase{Name: "h2-" + name, Does: does, Limit: limit, needs: needs, run: run}
 	}
-	// each goes on with a frame after each pause.
-	each := func(frame func(f *http2.Framer) error) func(p *peer) error {
-		return hello(func(p *peer) error { return p.frames(frame) })
-	}
 	upload := func(name, does, limit string, frame func(f *http2.Framer) error) slowCase {
-		return h2(name, does, limit, "post", hello(func(p *peer) error {
+		return h2(name, does, limit, "post", hello(func(p *peer) {
 			p.slow()
 			p.open("POST", p.post, 1, false)
-			return p.frames(frame)
+			p.frames(frame)
 		}))
 	}
 	// An answer is asked for with a window of 0, and then a frame follows after each pause.
 	answer := func(name, does, limit string, frame func(f *http2.Framer) error) slowCase {
-		return h2(name, does, limit, "large", hello(func(p *peer) error {
+		return h2(name, does, limit, "large", hello(func(p *peer) {
 			p.slow()
 			p.open("GET", p.large, 1, true)
-			return p.frames(frame)
+			p.frames(frame)
 		}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	}
 	ping := func(f *http2.Framer) error { return f.WritePing(false, [8]byte{1}) }
@@ -40,27 +35,25 @@ func http2Cases() []slowCase {
 		h2("no-preface", "sends nothing", handshake, "", nothing),
 		h2("preface-stops", "sends the preface, and no SETTINGS", keepAlive, "", say(http2.ClientPreface)),
 		h2("no-stream", "opens no stream", keepAlive, "", hello(nothing)),
-		h2("idle", "makes a request, and never another", keepAlive, "", hello(func(p *peer) error {
+		h2("idle", "makes a request, and never another", keepAlive, "", hello(func(p *peer) {
 			p.slow()
 			p.open("GET", p.get, 1, true)
-			return nil
 		})),
-		h2("pings", "opens no stream, and sends PINGs", keepAlive, "", each(ping)),
-		h2("header-trickle", "sends CONTINUATION frames without an end", header, "", hello(func(p *peer) error {
+		h2("pings", "opens no stream, and sends PINGs", keepAlive, "", hello(func(p *peer) { p.frames(ping) })),
+		h2("header-trickle", "sends CONTINUATION frames without an end", header, "", hello(func(p *peer) {
 			p.frame(func(f *http2.Framer) error { // a header that has begun
 				return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, BlockFragment: p.block(true, ":method", "GET", ":path", p.get)})
 			})
-			return p.frames(func(f *http2.Framer) error { return f.WriteContinuation(1, false, p.block(false, "x", "x")) })
+			p.frames(func(f *http2.Framer) error { return f.WriteContinuation(1, false, p.block(false, "x", "x")) })
 		})),
 		upload("body-stops", "opens a stream for a body, and sends nothing of it", body, none),
 		upload("body-trickle", "sends a body in frames of one byte", bodyRate, func(f *http2.Framer) error { return f.WriteData(1, false, []byte("x")) }),
 		upload("body-padding", "sends DATA that is only padding", body, func(f *http2.Framer) error { return f.WriteDataPadded(1, false, nil, make([]byte, 200)) }),
-		h2("streams-left", "opens 50 streams for bodies, and leaves them", body, "post", hello(func(p *peer) error {
+		h2("streams-left", "opens 50 streams for bodies, and leaves them", body, "post", hello(func(p *peer) {
 			p.slow()
 			for i := range uint32(50) {
 				p.open("POST", p.post, 1+2*i, false)
 			}
-			return nil
 		})),
 		answer("window-closed", "asks for something large with a window of 0", write, none),
 		answer("window-bytes", "asks for something large, and opens the window by a byte each second", writeRate, func(f *http2.Framer) error { return f.WriteWindowUpdate(1, 1) }),
@@ -70,8 +63,8 @@ func http2Cases() []slowCase {
 // hello is a case that greets the server first, and waits for its SETTINGS. A server may
 // count from the handshake, so the client is slow from then on, unless the case makes a
 // request. The preface and the SETTINGS go together, as others send them.
-func hello(run func(p *peer) error, settings ...http2.Setting) func(p *peer) error {
-	return func(p *peer) error {
+func hello(run func(p *peer), settings ...http2.Setting) func(p *peer) {
+	return func(p *peer) {
 		greeting := bytes.NewBufferString(http2.ClientPreface)
 		http2.NewFramer(greeting, nil).WriteSettings(settings...)
 		p.send(greeting.String())
@@ -79,10 +72,11 @@ func hello(run func(p *peer) error, settings ...http2.Setting) func(p *peer) err
 		case <-p.settled:
 		case <-time.After(min(10*time.Second, p.giveUp/2)):
 		case <-p.gone:
-			return errors.New("the server has closed the connection before its SETTINGS")
+			p.refused = "the server has closed the connection before its SETTINGS"
+			return
 		}
 		p.frame((*http2.Framer).WriteSettingsAck)
-		return run(p)
+		run(p)
 	}
 }
 
@@ -94,11 +88,10 @@ func (p *peer) frame(write func(*http2.Framer) error) {
 }
 
 // frames writes a frame after each pause.
-func (p *peer) frames(write func(*http2.Framer) error) error {
+func (p *peer) frames(write func(*http2.Framer) error) {
 	for p.rest(pause) {
 		p.frame(write)
 	}
-	return nil
 }
 
 // block returns a header block, with the fields of a request if it is the first one.

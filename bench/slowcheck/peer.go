@@ -27,6 +27,7 @@ type peer struct {
 
 	writing sync.Mutex    // of frames
 	settled chan struct{} // closed when the SETTINGS of the server have come
+	refused string        // why the server has ended the connection before the case began
 
 	mu    sync.Mutex // guards what follows
 	began time.Time  // when the client began to be slow
@@ -37,9 +38,6 @@ type peer struct {
 
 // pause is between two bytes of a client that trickles.
 const pause = time.Second
-
-// errGone is what the steps of a case return when the server has ended it.
-var errGone = errors.New("the server has ended the connection")
 
 // dial connects, shakes hands if the case is about what comes after, and starts to read if
 // the case doesn't.
@@ -55,20 +53,15 @@ func dial(ctx context.Context, t *target, giveUp time.Duration, c slowCase) (*pe
 		return nil, err
 	}
 	p.wire, p.conn = nc.(*net.TCPConn), nc
-	h2 := c.protocol() == "h2"
 	if t.scheme == "https" && c.protocol() != "tcp" && !c.raw {
-		protocol := "http/1.1"
-		if h2 {
-			protocol = "h2"
-		}
-		if err := p.shake(protocol, p.wire); err != nil {
+		if err := p.shake(c.protocol()); err != nil {
 			nc.Close()
 			return nil, err
 		}
 	}
 	p.in = bufio.NewReader(p.conn)
 	switch {
-	case h2:
+	case c.protocol() == "h2":
 		p.h2 = http2.NewFramer(p.conn, p.in)
 		p.h2.SetMaxReadFrameSize(1 << 20)
 		p.h2.AllowIllegalWrites = true
@@ -167,40 +160,34 @@ func (p *peer) rest(d time.Duration) bool {
 }
 
 // send writes. If that fails the connection has ended, which reading finds out.
-func (p *peer) send(text string) { p.write(text) }
-
-func (p *peer) write(text string) error {
-	_, err := io.WriteString(p.conn, text)
-	return err
-}
+func (p *peer) send(text string) { io.WriteString(p.conn, text) }
 
 // trickle writes text byte by byte, one in each pause, and then repeats more.
-func (p *peer) trickle(text, more string) error {
+func (p *peer) trickle(text, more string) {
 	for i := range text {
 		p.send(text[i : i+1])
 		if !p.rest(pause) {
-			return nil
+			return
 		}
 	}
-	return p.again(more)
+	p.again(more)
 }
 
 // again writes text after each pause.
-func (p *peer) again(text string) error {
+func (p *peer) again(text string) {
 	for p.rest(pause) {
 		p.send(text)
 	}
-	return nil
 }
 
 // sip reads up to n bytes after each pause, or nothing, until the server has ended the
 // connection. The kernel reports that even if nobody reads.
-func (p *peer) sip(n int) error {
+func (p *peer) sip(n int) {
 	b := make([]byte, n)
 	for p.rest(pause) {
 		if by := isDown(p.wire); by != "" {
 			p.end(by)
-			return nil
+			return
 		}
 		if n == 0 {
 			continue
@@ -208,11 +195,10 @@ func (p *peer) sip(n int) error {
 		p.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		if _, err := p.in.Read(b); err != nil && !isTimeout(err) {
 			p.end(endOf(err))
-			return nil
+			return
 		}
 	}
 	p.drain()
-	return nil
 }
 
 // drain reads what the server has sent, to find out whether it has closed the connection: its
