@@ -18,61 +18,55 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// newRegistry returns a registry with a tracker of which two connections are live, two have timed
-// out, and one was ended by hand.
-func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
-	tracker, err := idle.New(idle.Policy{Name: "brief", IdleTimeout: 20 * time.Millisecond}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tracker.Close() })
-	lasting, err := tracker.Phase(idle.Policy{Name: "lasting", IdleTimeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hooks := &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
-	for i := range 5 {
-		c := new(idle.Conn)
-		if err := tracker.Track(c, c, hooks); err != nil {
-			t.Fatal(err)
+// TestBridge reads the metrics of a tracker of which two connections are live, two have timed out,
+// and one was ended by hand, as OpenTelemetry gets them.
+func TestBridge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{Name: "brief", IdleTimeout: 20 * time.Millisecond}, nil)
+		must(t, err)
+		defer tracker.Close()
+		lasting, err := tracker.Phase(idle.Policy{Name: "lasting", IdleTimeout: time.Hour})
+		must(t, err)
+		conns := make([]idle.Conn, 5)
+		for i := range conns {
+			must(t, tracker.Track(&conns[i], i, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}))
+			if i < 3 {
+				conns[i].Enter(lasting)
+			}
 		}
-		if i < 3 {
-			c.Enter(lasting)
-		}
-		if i == 0 {
-			c.End("tests")
-		}
-	}
-	time.Sleep(time.Second)
-	metrics, err := idleprom.New(map[string]*idle.Tracker{"test": tracker}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics)
-	return registry, tracker
+		conns[0].End("tests")
+		time.Sleep(time.Second)
+		compare(t, tracker.Stats(), collect(t, tracker))
+	})
 }
 
-// TestBridge reads the metrics as OpenTelemetry gets them.
-func TestBridge(t *testing.T) { synctest.Test(t, testBridge) }
-
-func testBridge(t *testing.T) {
-	registry, tracker := newRegistry(t)
-	reader := sdk.NewManualReader(sdk.WithProducer(otelbridge.NewMetricProducer(otelbridge.WithGatherer(registry))))
-	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
-	defer provider.Shutdown(t.Context())
-	var got metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &got); err != nil {
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// collect returns the metrics by name.
+func collect(t *testing.T, tracker *idle.Tracker) map[string]metricdata.Aggregation {
+	metrics, err := idleprom.New(map[string]*idle.Tracker{"test": tracker}, nil)
+	must(t, err)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics)
+	reader := sdk.NewManualReader(sdk.WithProducer(otelbridge.NewMetricProducer(otelbridge.WithGatherer(registry))))
+	defer sdk.NewMeterProvider(sdk.WithReader(reader)).Shutdown(t.Context())
+	var got metricdata.ResourceMetrics
+	must(t, reader.Collect(t.Context(), &got))
 	all := map[string]metricdata.Aggregation{}
 	for _, scope := range got.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			all[m.Name] = m.Data
 		}
 	}
-	st := tracker.Stats()
+	return all
+}
 
+func compare(t *testing.T, st idle.Stats, all map[string]metricdata.Aggregation) {
 	sum, ok := all["idlewheel_connections_ended_total"].(metricdata.Sum[float64])
 	if !ok || !sum.IsMonotonic || sum.Temporality != metricdata.CumulativeTemporality || len(sum.DataPoints) != len(idle.Reasons()) {
 		t.Fatalf("ends are %#v", all["idlewheel_connections_ended_total"])

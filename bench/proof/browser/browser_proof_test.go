@@ -52,9 +52,7 @@ func TestPageInBrowser(t *testing.T) {
 	if pictureFile() != "" {
 		b.do("something to show", chromedp.Sleep(70*time.Second))
 	}
-	if _, err := tracker.Drain(idle.Drain{Duration: 25 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	drain(t, tracker, 25*time.Second)
 	b.await("the drain is under way", `!document.querySelector("#drain").hidden && text("#drain").includes("A drain is under way")`)
 	b.await("connections end by it", `text("#reasons").includes("drain") && number("#live") < 5000`)
 	b.picture()
@@ -80,40 +78,24 @@ func TestTwoTrackersInBrowser(t *testing.T) {
 	b := openBrowser(t)
 	trackers := map[string]*idle.Tracker{}
 	for _, name := range []string{"A", "B"} {
-		tracker, err := idle.New(idle.Policy{Name: "open", NoInterrupt: true, IdleTimeout: time.Hour}, &idle.Options{Label: func(owner any) string { return owner.(string) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tracker.Close()
-		trackers[name] = tracker
+		trackers[name] = newTracker(t, idle.Policy{Name: "open", NoInterrupt: true, IdleTimeout: time.Hour})
 		for _, label := range []string{"<img src=x onerror=alert(1)>", "a\u202eb\nc"} {
-			if err := tracker.Track(&idle.Conn{}, name+label, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, trackers[name].Track(&idle.Conn{}, name+label, hooks))
 		}
-	}
-	page, err := idledebug.New(trackers, nil)
-	if err != nil {
-		t.Fatal(err)
 	}
 	release := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	address, _ := serve(t, trackers, func(r *http.Request) {
 		if r.URL.Query().Get("tracker") == "B" {
 			select {
 			case <-release:
 			case <-r.Context().Done():
-				return
 			}
 		}
-		page.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	b.watch(server.URL + "/")
+	})
+	b.watch(address)
 	b.await("the rows of A", `rows().length === 2 && document.querySelectorAll("#phases tbody tr").length === 1`)
 	b.await("its labels are text", `!document.querySelector("td img") && text("#connections").includes("A<img src=x onerror=alert(1)>") && text("#connections").includes("Aa\\u{202e}b\\u{a}c")`)
-	if _, err := trackers["A"].Drain(idle.Drain{Duration: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	drain(t, trackers["A"], time.Hour)
 	b.await("the drain of A", `!document.querySelector("#drain").hidden`)
 	b.evaluate("choose B", `(() => { const s = document.querySelector("#tracker"); s.value = "B"; s.dispatchEvent(new Event("change")); return true })()`)
 	b.await("nothing of A is left", `rows().length === 0 && !document.querySelector("#phases tbody tr") && document.querySelector("#drain").hidden`)
@@ -146,27 +128,14 @@ func TestTextsInBrowser(t *testing.T) {
 // also say "1 peer", not "1 peers".
 func TestNamesInBrowser(t *testing.T) {
 	b := openBrowser(t)
-	tracker, err := idle.New(idle.Policy{Name: "request header", NoInterrupt: true, IdleTimeout: time.Hour, WriteTimeout: time.Hour, Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute, Passive: true}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tracker.Close()
+	tracker := newTracker(t, idle.Policy{Name: "request header", NoInterrupt: true, IdleTimeout: time.Hour, WriteTimeout: time.Hour, Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute, Passive: true}})
 	c := new(idle.Conn)
-	if err := tracker.Track(c, t, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}, Unsent: func(any) int { return 1000 }}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracker.Track(c, t, &idle.Hooks{Expire: hooks.Expire, Unsent: func(any) int { return 1000 }}))
 	c.AwaitWrite()
-	if _, err := tracker.Drain(idle.Drain{Duration: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	page, err := idledebug.New(map[string]*idle.Tracker{"chat": tracker}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(page)
-	defer server.Close()
+	drain(t, tracker, time.Hour)
+	address, _ := serve(t, map[string]*idle.Tracker{"chat": tracker}, nil)
 	b.do("narrow", chromedp.EmulateViewport(320, 740, chromedp.EmulateMobile))
-	b.watch(server.URL + "/")
+	b.watch(address)
 	b.await("the phase", `text("#phases").includes("request header")`)
 	b.await("one connection", `text("#drain") === "A drain is under way. 1 connection is left."`)
 	b.await("one peer", `text("#census-note").includes("wait for 1 peer that reads slowly.")`)
@@ -181,30 +150,63 @@ func TestNamesInBrowser(t *testing.T) {
 	b.check()
 }
 
-// serveLoad serves the page of a tracker with mock connections, until stop is called or the test
-// ends. Four in ten are active, one in ten ends by its heartbeat, and the others fall silent.
-func serveLoad(t *testing.T, conns int) (address string, tracker *idle.Tracker, stop func()) {
-	tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: 8 * time.Second}, &idle.Options{Label: func(owner any) string { return fmt.Sprint(owner) }})
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	beating, err := tracker.Phase(idle.Policy{Name: "beating", Heartbeat: idle.Heartbeat{Interval: 2 * time.Second, Timeout: time.Second, Passive: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := make([]idle.Conn, conns)
-	hooks := &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
-	for i := range all {
-		if err := tracker.Track(&all[i], i, hooks); err != nil {
-			t.Fatal(err)
+}
+
+var hooks = &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
+
+func newTracker(t *testing.T, p idle.Policy) *idle.Tracker {
+	t.Helper()
+	tracker, err := idle.New(p, &idle.Options{Label: func(owner any) string { return fmt.Sprint(owner) }})
+	must(t, err)
+	t.Cleanup(func() { tracker.Close() })
+	return tracker
+}
+
+func drain(t *testing.T, tracker *idle.Tracker, d time.Duration) {
+	t.Helper()
+	_, err := tracker.Drain(idle.Drain{Duration: d})
+	must(t, err)
+}
+
+// serve serves the page, until stop is called or the test ends. A request may wait before.
+func serve(t *testing.T, trackers map[string]*idle.Tracker, before func(*http.Request)) (address string, stop func()) {
+	t.Helper()
+	page, err := idledebug.New(trackers, nil)
+	must(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if before != nil {
+			before(r)
 		}
+		page.ServeHTTP(w, r)
+	}))
+	stop = func() {
+		server.CloseClientConnections()
+		server.Close()
+	}
+	t.Cleanup(stop)
+	return server.URL + "/", stop
+}
+
+// serveLoad serves the page of a tracker with mock connections. Four in ten are active, one in ten
+// ends by its heartbeat, and the others fall silent.
+func serveLoad(t *testing.T, conns int) (address string, tracker *idle.Tracker, stop func()) {
+	tracker = newTracker(t, idle.Policy{Name: "open", IdleTimeout: 8 * time.Second})
+	beating, err := tracker.Phase(idle.Policy{Name: "beating", Heartbeat: idle.Heartbeat{Interval: 2 * time.Second, Timeout: time.Second, Passive: true}})
+	must(t, err)
+	all := make([]idle.Conn, conns)
+	for i := range all {
+		must(t, tracker.Track(&all[i], i, hooks))
 		if i%10 == 9 {
 			all[i].Enter(beating)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for n := 0; ctx.Err() == nil; n++ {
+		for n := 0; t.Context().Err() == nil; n++ {
 			for i := range all {
 				if active := i%10 < 4 || n*1000 < i; active && i%10 < 9 { // the silent ones fall silent one after the other
 					all[i].Touch()
@@ -215,19 +217,8 @@ func serveLoad(t *testing.T, conns int) (address string, tracker *idle.Tracker, 
 			time.Sleep(time.Second)
 		}
 	}()
-	page, err := idledebug.New(map[string]*idle.Tracker{"load": tracker}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(page)
-	stop = func() {
-		cancel()
-		server.CloseClientConnections()
-		server.Close()
-		tracker.Close()
-	}
-	t.Cleanup(stop)
-	return server.URL + "/", tracker, stop
+	address, stop = serve(t, map[string]*idle.Tracker{"load": tracker}, nil)
+	return address, tracker, stop
 }
 
 // A browser is one that looks at a page.
@@ -242,9 +233,6 @@ type browser struct {
 
 // openBrowser starts chromium. It skips the test if there is none.
 func openBrowser(t *testing.T) *browser {
-	if testing.Short() {
-		t.Skip("a browser takes its time")
-	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("there is no chromium; install it from the packages of the distribution: apt-get install chromium")
@@ -274,9 +262,7 @@ const helpers = `
 // watch opens the page at an address, and notes from then on what goes wrong.
 func (b *browser) watch(address string) {
 	home, err := url.Parse(address)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	err = chromedp.Listen(b.ctx, func(event any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -301,12 +287,9 @@ func (b *browser) watch(address string) {
 			}
 		}
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := chromedp.Call(b.ctx, network.Enable, network.EnableParams{}); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
+	_, err = chromedp.Call(b.ctx, network.Enable, network.EnableParams{})
+	must(b.t, err)
 	b.do("open the page", chromedp.Navigate(address))
 	b.evaluate("helpers", helpers)
 }
@@ -357,12 +340,8 @@ func (b *browser) picture() {
 	b.evaluate("scroll to the top", `document.activeElement.blur(); scrollTo(0, 0); true`)
 	b.do("until bars have moved", chromedp.Sleep(500*time.Millisecond))
 	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(pictureFile(), png, 0o644)
-	}
-	if err != nil {
-		b.t.Error(err)
-	}
+	must(b.t, err)
+	must(b.t, os.WriteFile(pictureFile(), png, 0o644))
 }
 
 // requests returns how many were sent.

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,26 +13,30 @@ import (
 // results are what pages show of the files in bench/results.
 type results struct {
 	peers map[string]map[string]float64 // medians by measure and contender
-	e2e   map[string]server
+	e2e   map[string]measured           // by server
 }
 
-// A server is what e2e has measured of one.
-type server struct {
+type measured struct {
 	Server   string
-	Variants []struct {
-		Name      string
-		CPUToBare struct{ Median float64 } `json:"cpu_to_bare"`
-	}
-	Crowd struct {
-		Variants []struct {
-			Name     string
-			OverBare float64                   `json:"bytes_over_bare"`
-			CPUToOwn *struct{ Median float64 } `json:"cpu_to_own"`
-		}
-	}
+	Variants variants
+	Crowd    struct{ Variants variants }
 }
 
-func load(t *testing.T) (r results) {
+type variants []variant
+
+type variant struct {
+	Name      string
+	CPUToBare struct{ Median float64 }  `json:"cpu_to_bare"`
+	OverBare  float64                   `json:"bytes_over_bare"`
+	CPUToOwn  *struct{ Median float64 } `json:"cpu_to_own"`
+}
+
+// of returns the variant of a name.
+func (all variants) of(name string) variant {
+	return all[slices.IndexFunc(all, func(v variant) bool { return v.Name == name })]
+}
+
+func load(t *testing.T) results {
 	var peers struct {
 		Quick bool
 		Rows  []struct {
@@ -45,17 +47,13 @@ func load(t *testing.T) (r results) {
 			}
 		}
 	}
-	var e2e struct{ Servers []server }
+	var e2e struct{ Servers []measured }
 	for file, v := range map[string]any{"peers.json": &peers, "e2e.json": &e2e} {
-		text, err := os.ReadFile(filepath.Join(root, "bench/results", file))
-		if err == nil {
-			err = json.Unmarshal(text, v)
-		}
-		if err != nil {
+		if err := json.Unmarshal([]byte(read(t, "bench/results/"+file)), v); err != nil {
 			t.Fatal(file, err)
 		}
 	}
-	r = results{map[string]map[string]float64{}, map[string]server{}}
+	r := results{map[string]map[string]float64{}, map[string]measured{}}
 	for _, row := range peers.Rows {
 		r.peers[row.Measure] = map[string]float64{}
 		for name, f := range row.Figures {
@@ -73,25 +71,13 @@ func load(t *testing.T) (r results) {
 
 // cpus are the CPU times per request of a variant of the three HTTP servers, in percent of the bare server's.
 func (r results) cpus(variant string) string {
-	var all []string
-	for _, server := range []string{"fasthttp", "http", "http2"} {
-		for _, v := range r.e2e[server].Variants {
-			if v.Name == variant {
-				all = append(all, fmt.Sprintf("%.0f", 100*v.CPUToBare.Median))
-			}
-		}
-	}
-	return strings.Join(all, ", ")
+	cpu := func(server string) float64 { return 100 * r.e2e[server].Variants.of(variant).CPUToBare.Median }
+	return fmt.Sprintf("%.0f, %.0f, %.0f", cpu("fasthttp"), cpu("http"), cpu("http2"))
 }
 
-// bytes is what a waiting connection takes more than on the bare server.
-func (r results) bytes(server, variant string) string {
-	for _, v := range r.e2e[server].Crowd.Variants {
-		if v.Name == variant {
-			return fmt.Sprintf("%+.0f", v.OverBare)
-		}
-	}
-	return "?"
+// bytes is what a waiting connection of net/http takes more than on the bare server.
+func (r results) bytes(variant string) string {
+	return fmt.Sprintf("%+.0f", r.e2e["http"].Crowd.Variants.of(variant).OverBare)
 }
 
 // figure writes a number with two significant digits, or as an integer if it's 10 or more.
@@ -108,9 +94,9 @@ func TestFigures(t *testing.T) {
 	ns := func(measure, contender string) string { return figure(r.peers[measure][contender]) + " ns" }
 	var close []float64
 	for _, s := range r.e2e {
-		for _, v := range s.Crowd.Variants {
-			if v.Name == "ours" && v.CPUToOwn != nil {
-				close = append(close, v.CPUToOwn.Median)
+		if len(s.Crowd.Variants) > 0 {
+			if c := s.Crowd.Variants.of("ours").CPUToOwn; c != nil {
+				close = append(close, c.Median)
 			}
 		}
 	}
@@ -123,7 +109,7 @@ func TestFigures(t *testing.T) {
 		fmt.Sprintf("on a random one of 1,000,000 | %s | `AfterFunc`: %s", ns("reset-random-1M", "idlewheel"), ns("reset-random-1M", "AfterFunc-lazy")),
 		fmt.Sprintf("garbage collection, 1,000,000 | %s ms | `AfterFunc`: %s ms", figure(r.peers["gc"]["idlewheel"]), figure(r.peers["gc"]["AfterFunc"])),
 		fmt.Sprintf("CPU per request (bare: 100 %%): fasthttp, net/http, HTTP/2 | %s %% | own: %s %%", r.cpus("ours"), r.cpus("own")),
-		fmt.Sprintf("net/http: process memory per connection | %s bytes | own: %s", r.bytes("http", "ours"), r.bytes("http", "own")),
+		fmt.Sprintf("net/http: process memory per connection | %s bytes | own: %s", r.bytes("ours"), r.bytes("own")),
 		fmt.Sprintf("CPU for closing thousands, of own | %.1f to %.1f | 1", slices.Min(close), slices.Max(close)),
 	} {
 		if !strings.Contains(readme, line+"\n") {

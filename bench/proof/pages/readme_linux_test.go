@@ -3,47 +3,37 @@
 package pages
 
 import (
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
 var firstProgram = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
 
 // TestFirstProgram: the first program of the README goes on when it runs out of descriptors.
 func TestFirstProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds a program")
-	}
 	m := firstProgram.FindStringSubmatch(read(t, "README.md"))
-	if m == nil {
-		t.Fatal("README.md has no program")
+	address, err := server.FreeAddress()
+	if m == nil || err != nil {
+		t.Fatal("README.md has no program, or no port is free:", err)
 	}
-	address := freeAddress(t)
-	source, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "main")
-	if err := os.WriteFile(source, []byte(strings.ReplaceAll(m[1], "127.0.0.1:9000", address)), 0o644); err != nil {
-		t.Fatal(err)
+	program, out := compile(t, strings.ReplaceAll(m[1], "127.0.0.1:9000", address))
+	if out != "" {
+		t.Fatal(out)
 	}
-	build := exec.Command("go", "build", "-o", program, source)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	server := exec.Command("sh", "-c", "ulimit -n 500; exec "+program)
-	if err := server.Start(); err != nil {
+	process := exec.Command("sh", "-c", "ulimit -n 500; exec "+program)
+	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		server.Process.Kill()
-		server.Wait()
+		process.Process.Kill()
+		process.Wait()
 	}()
 
 	conns := dialAll(t, address, 600) // those that aren't accepted wait in the backlog
@@ -63,21 +53,6 @@ func TestFirstProgram(t *testing.T) {
 	for _, c := range conns[:100] {
 		c.Close()
 	}
-}
-
-// freeAddress returns an address that stays free while the program is built: Linux gives other
-// listeners, and outgoing connections, higher ports.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
-		if ln, err := net.Listen("tcp", address); err == nil {
-			ln.Close()
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // dialAll makes connections, once the server listens.
