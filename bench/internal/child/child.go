@@ -10,7 +10,7 @@
 package child
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,18 +18,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"time"
 )
 
 const (
-	roleEnv = "IDLEWHEEL_BENCH_ROLE" // tells a child its role
-
-	// mark begins each value that a child sends, as in RFC 7464. The parent ignores lines without
-	// it, because some libraries log to stdout.
-	mark = "\x1e"
-
-	stopTime = 10 * time.Second // how long a child may take to end
+	roleEnv  = "IDLEWHEEL_BENCH_ROLE" // tells a child its role
+	stopTime = 10 * time.Second       // how long a child may take to end
 )
 
 // A Role is what a child does. The child ends when it returns.
@@ -44,7 +38,9 @@ func Main(roles map[string]Role) {
 	signal.Ignore(os.Interrupt) // Ctrl-C reaches parent and children alike, and the parent still needs them
 	err := fmt.Errorf("there is no role %q", name)
 	if role := roles[name]; role != nil {
-		err = role(&Parent{json.NewDecoder(os.Stdin)})
+		out := os.Stdout
+		os.Stdout = os.Stderr // for libraries that log there
+		err = role(&Parent{json.NewDecoder(os.Stdin), json.NewEncoder(out)})
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -54,20 +50,17 @@ func Main(roles map[string]Role) {
 }
 
 // A Parent is the process that has started this one.
-type Parent struct{ in *json.Decoder }
+type Parent struct {
+	in  *json.Decoder
+	out *json.Encoder
+}
 
 // Hear takes the next value from the parent. The first is the order that Start was given. It
 // fails when the parent has stopped the child, or is gone.
 func (p *Parent) Hear(v any) error { return p.in.Decode(v) }
 
 // Tell sends a value to the parent. Only one goroutine may call it.
-func (p *Parent) Tell(v any) error {
-	text, err := json.Marshal(v)
-	if err == nil {
-		_, err = fmt.Fprintf(os.Stdout, "%s%s\n", mark, text)
-	}
-	return err
-}
+func (p *Parent) Tell(v any) error { return p.out.Encode(v) }
 
 // Options say how a child is started.
 type Options struct {
@@ -77,11 +70,10 @@ type Options struct {
 
 // A Child is a process that plays a role. It must be stopped.
 type Child struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	out   *bufio.Reader
-	ended chan struct{} // closed when err is set
-	err   error
+	cmd *exec.Cmd
+	end io.Closer // of its stdin
+	in  *json.Encoder
+	out *json.Decoder
 }
 
 // Start starts a child and gives it an order.
@@ -95,30 +87,18 @@ func Start(role string, order any, o Options) (*Child, error) {
 	if cmd.Stderr = o.Stderr; o.Stderr == nil {
 		cmd.Stderr = os.Stderr
 	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := cmp.Or(inErr, outErr); err != nil {
 		return nil, err
 	}
-	out, in, err := os.Pipe() // not StdoutPipe, which Wait closes though there may be more to read
-	if err != nil {
-		return nil, err
+	if o.Start == nil {
+		o.Start = (*exec.Cmd).Start
 	}
-	cmd.Stdout = in
-	if o.Start != nil {
-		err = o.Start(cmd)
-	} else {
-		err = cmd.Start()
-	}
-	in.Close()
-	if err != nil {
-		out.Close()
+	if err := o.Start(cmd); err != nil {
 		return nil, fmt.Errorf("starting the %s process: %w", role, err)
 	}
-	c := &Child{cmd: cmd, stdin: stdin, out: bufio.NewReader(out), ended: make(chan struct{})}
-	go func() {
-		c.err = cmd.Wait()
-		close(c.ended)
-	}()
+	c := &Child{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}
 	if err := c.Tell(order); err != nil {
 		return nil, fmt.Errorf("giving the %s process its order: %w", role, errors.Join(err, c.Stop()))
 	}
@@ -129,39 +109,18 @@ func Start(role string, order any, o Options) (*Child, error) {
 func (c *Child) Pid() int { return c.cmd.Process.Pid }
 
 // Tell sends a value to the child.
-func (c *Child) Tell(v any) error { return json.NewEncoder(c.stdin).Encode(v) }
+func (c *Child) Tell(v any) error { return c.in.Encode(v) }
 
-// ErrEnded is that there is no value because the child has ended.
-var ErrEnded = errors.New("the process has ended")
+// Hear takes the next value from the child. It fails when the child has ended.
+func (c *Child) Hear(v any) error { return c.out.Decode(v) }
 
-// Hear takes the next value from the child.
-func (c *Child) Hear(v any) error {
-	for {
-		line, err := c.out.ReadString('\n')
-		if _, text, ok := strings.Cut(line, mark); ok {
-			return json.Unmarshal([]byte(text), v)
-		}
-		if err != nil {
-			return ErrEnded
-		}
-	}
-}
-
-// Stop ends the process, and returns an error if it did not end well.
+// Stop ends the process, and returns an error if it did not end well. What it has told and nobody
+// has heard is lost.
 func (c *Child) Stop() error {
-	c.stdin.Close()
-	select {
-	case <-c.ended:
-		return c.err
-	case <-time.After(stopTime):
-		c.Kill()
-		return fmt.Errorf("the process had not ended %v after it was told to", stopTime)
-	}
+	c.end.Close()
+	defer time.AfterFunc(stopTime, c.Kill).Stop()
+	return c.cmd.Wait()
 }
 
-// Kill ends the process at once.
-func (c *Child) Kill() {
-	c.stdin.Close()
-	_ = c.cmd.Process.Kill() // fails only if it has ended
-	<-c.ended
-}
+// Kill ends the process at once. It must be stopped all the same.
+func (c *Child) Kill() { _ = c.cmd.Process.Kill() } // fails only if it has ended

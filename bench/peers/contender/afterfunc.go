@@ -47,31 +47,24 @@ type lazy struct {
 type lazyConn struct {
 	active atomic.Int64 // since start
 	timer  atomic.Pointer[time.Timer]
-	in     *lazy
-	index  int
 }
 
 func newLazy(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-	l := &lazy{timeout, expired, time.Now(), make([]lazyConn, n)}
-	for i := range l.conns {
-		l.conns[i].in, l.conns[i].index = l, i
-	}
-	return l, nil
+	return &lazy{timeout, expired, time.Now(), make([]lazyConn, n)}, nil
 }
 
 func (l *lazy) Arm(i int) {
-	c := &l.conns[i]
-	c.active.Store(int64(time.Since(l.start)))
-	c.timer.Store(time.AfterFunc(l.timeout, c.fire))
+	l.Touch([]uint32{uint32(i)})
+	l.conns[i].timer.Store(time.AfterFunc(l.timeout, func() { l.fire(i) }))
 }
 
-func (c *lazyConn) fire() {
-	idle := time.Since(c.in.start) - time.Duration(c.active.Load())
-	if idle < c.in.timeout {
-		c.timer.Load().Reset(c.in.timeout - idle)
+func (l *lazy) fire(i int) {
+	c := &l.conns[i]
+	if silence := time.Since(l.start) - time.Duration(c.active.Load()); silence < l.timeout {
+		c.timer.Load().Reset(l.timeout - silence)
 		return
 	}
-	c.in.expired(c.index)
+	l.expired(i)
 }
 
 func (l *lazy) Cancel(i int) { l.conns[i].timer.Load().Stop() }

@@ -9,9 +9,6 @@ import (
 )
 
 func init() {
-	if suitesWrap == "" {
-		return
-	}
 	timeouts := timeouts
 	timeouts.StreamTimeout = 0 // it doesn't speak HTTP/2
 	fasthttp.SuitesHook = func(s *fasthttp.Server, l net.Listener) net.Listener {

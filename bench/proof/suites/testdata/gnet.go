@@ -7,15 +7,12 @@ import (
 )
 
 func init() {
-	if suitesWrap == "" {
-		return
-	}
 	gnet.SuitesHook = func(h gnet.EventHandler) gnet.EventHandler {
 		inner, err := idlegnet.Wrap(h, policy, nil)
 		if err != nil {
 			return h
 		}
-		note("idlegnet")
+		note()
 		return inner
 	}
 }

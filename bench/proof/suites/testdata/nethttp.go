@@ -9,9 +9,6 @@ import (
 )
 
 func init() {
-	if suitesWrap == "" {
-		return
-	}
 	http.SuitesHook = func(s *http.Server, l net.Listener) net.Listener {
 		if _, config := l.(interface{ IdleTimeout() time.Duration }); config { // x/net/http2 configures s by it
 			return l
