@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -151,7 +152,7 @@ func (b *bench) weigh(m *member, conns int) error {
 	if err != nil {
 		return err
 	}
-	l, err := b.connectWaiting(s.address, conns)
+	l, err := b.connect(s.address, conns)
 	if err != nil {
 		return err
 	}
@@ -159,19 +160,6 @@ func (b *bench) weigh(m *member, conns int) error {
 	after, err := s.memory()
 	m.bytes = append(m.bytes, (float64(after)-float64(before))/float64(conns))
 	return err
-}
-
-// connectWaiting opens connections and makes a request on each, or one on each stream.
-func (b *bench) connectWaiting(address string, conns int) (load, error) {
-	if !plain(b.kind) {
-		l, err := connectWeb(b.kind, address, conns)
-		if err == nil {
-			err = l.once()
-		}
-		return l, err
-	}
-	l, _, err := openLoad(b.kind, address, conns)
-	return l, err
 }
 
 // silence has connections fall silent together, and waits until they are closed.
@@ -190,19 +178,15 @@ func (b *bench) silence(m *member, conns int, limit time.Duration) error {
 	}
 	defer h.close()
 	var calmly, meanwhile int
-	calm, err := machine.During(s.Pid(), func() (err error) {
+	calm, calmErr := machine.During(s.Pid(), func() (err error) {
 		calmly, err = h.watch(h.asked[0].Add(limit), nil)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	last := h.asked[conns-1].Add(limit)
 	herd, err := machine.During(s.Pid(), func() (err error) {
-		meanwhile, err = h.watch(last.Add(patience), &m.active)
+		meanwhile, err = h.watch(h.asked[conns-1].Add(limit+patience), &m.active)
 		return err
 	})
-	if err != nil {
+	if err := cmp.Or(calmErr, err); err != nil {
 		return err
 	}
 	// What the answers to the active ones have cost isn't for the herd.
@@ -214,8 +198,9 @@ func (b *bench) silence(m *member, conns int, limit time.Duration) error {
 
 // note notes when the connections of h were closed.
 func (m *member) note(h *herd, limit time.Duration) {
+	lastDue := h.asked[len(h.asked)-1].Add(limit)
 	var late []float64
-	var last time.Time
+	all := 0.0
 	for i, asked := range h.asked {
 		due, end := asked.Add(limit), h.ends[h.fds[i]]
 		if end.IsZero() {
@@ -225,12 +210,9 @@ func (m *member) note(h *herd, limit time.Duration) {
 			m.early++
 		}
 		late = append(late, table.Millis(end.Sub(due)))
-		if end.After(last) {
-			last = end
-		}
+		all = max(all, table.Millis(end.Sub(lastDue)))
 	}
-	m.lateMS = append(m.lateMS, stats.Median(late))
-	m.allMS = append(m.allMS, max(0, table.Millis(last.Sub(slices.MaxFunc(h.asked, time.Time.Compare).Add(limit)))))
+	m.lateMS, m.allMS = append(m.lateMS, stats.Median(late)), append(m.allMS, all)
 }
 
 // A herd is connections that fall silent, which are the first of the load, and active ones,

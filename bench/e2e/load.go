@@ -39,12 +39,12 @@ const (
 	patience = 30 * time.Second      // how long an answer may take
 )
 
-// connect connects the load to a server.
-func (b *bench) connect(address string) (load, error) {
+// connect connects a load to a server, and makes a request on each connection.
+func (b *bench) connect(address string, conns int) (load, error) {
 	if !plain(b.kind) {
-		return connectWeb(b.kind, address, b.conns)
+		return connectWeb(b.kind, address, conns)
 	}
-	l, _, err := openLoad(b.kind, address, b.conns)
+	l, _, err := openLoad(b.kind, address, conns)
 	if err != nil || b.pace == 0 {
 		return l, err
 	}

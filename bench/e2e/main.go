@@ -190,7 +190,7 @@ func (b *bench) runRound(all []*contender) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		defer children[i].Stop()
-		if loads[i], err = b.connect(children[i].address); err != nil {
+		if loads[i], err = b.connect(children[i].address, b.conns); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		defer loads[i].close()

@@ -21,7 +21,7 @@ type webLoad struct {
 // streams is how many streams of a connection of HTTP/2 have a request in progress.
 const streams = 8
 
-// connectWeb opens n connections.
+// connectWeb opens n connections, and makes a request on each.
 func connectWeb(kind, address string, n int) (*webLoad, error) {
 	l := &webLoad{streams: 1}
 	if kind == server.HTTP2 {
@@ -29,11 +29,14 @@ func connectWeb(kind, address string, n int) (*webLoad, error) {
 	}
 	for range n {
 		c, err := server.Dial(kind, address)
+		if err == nil {
+			l.conns = append(l.conns, c)
+			err = c.Exchange()
+		}
 		if err != nil {
 			l.close()
-			return nil, fmt.Errorf("connection %d: %w", len(l.conns)+1, err)
+			return nil, fmt.Errorf("connection %d: %w", len(l.conns), err)
 		}
-		l.conns = append(l.conns, c)
 	}
 	return l, nil
 }
@@ -42,16 +45,6 @@ func (l *webLoad) close() {
 	for _, c := range l.conns {
 		c.Close()
 	}
-}
-
-// once makes a request on one connection after the other.
-func (l *webLoad) once() error {
-	for _, c := range l.conns {
-		if err := c.Exchange(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (l *webLoad) run(d time.Duration) (turn, error) {
