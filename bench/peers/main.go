@@ -62,10 +62,8 @@ func newProgram() *program.Program[*report] {
 		},
 		Run: func(ctx context.Context, show func(string, ...any)) (*report, error) {
 			contests := c.contests()
-			if err := hold(ctx, c, contests, show); err != nil {
-				return nil, err
-			}
-			return newReport(c, contests), nil
+			err := hold(ctx, c, contests, show)
+			return newReport(c, contests), err
 		},
 	}
 }
@@ -101,15 +99,15 @@ type contest struct {
 func (c *config) contests() (all []*contest) {
 	for _, w := range workloads(c.quick) {
 		for _, k := range contender.All() {
-			conns := w.conns
-			if k.Most > 0 && conns > k.Most {
-				if conns = k.Most; !w.each {
-					continue
-				}
+			fits := k.Most == 0 || w.conns <= k.Most
+			if !(fits || w.each) || !c.run.MatchString(w.name+"/"+k.Name) {
+				continue
 			}
-			if c.run.MatchString(w.name + "/" + k.Name) {
-				all = append(all, &contest{work: w, kind: k, conns: conns})
+			ct := &contest{work: w, kind: k, conns: w.conns}
+			if !fits {
+				ct.conns = k.Most
 			}
+			all = append(all, ct)
 		}
 	}
 	return all
@@ -150,10 +148,7 @@ func serve(parent *child.Parent) error {
 	all, kinds := workloads(ord.Quick), contender.All()
 	i := slices.IndexFunc(all, func(w workload) bool { return w.name == ord.Workload })
 	k := slices.IndexFunc(kinds, func(k contender.Kind) bool { return k.Name == ord.Contender })
-	if i < 0 || k < 0 {
-		return fmt.Errorf("there is no %+v", ord)
-	}
-	o, err := all[i].run(turn{kinds[k], ord.Conns, scaleOf(ord.Quick)})
+	o, err := all[i].run(turn{kind: kinds[k], conns: ord.Conns, scale: scaleOf(ord.Quick)})
 	if err != nil {
 		return err
 	}
@@ -174,10 +169,10 @@ func delegate(ctx context.Context, ord order) (o outcome, err error) {
 	heard, ended := c.Hear(&o), c.Stop()
 	switch {
 	case limited.Err() != nil:
-		return outcome{}, context.Cause(limited)
+		return o, context.Cause(limited)
 	case ended != nil:
 		line, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return outcome{}, fmt.Errorf("%w: %s", ended, line)
+		return o, fmt.Errorf("%w: %s", ended, line)
 	}
 	return o, heard
 }

@@ -32,6 +32,7 @@ type turn struct {
 	kind  contender.Kind
 	conns int
 	scale
+	before int64 // the heap before the contender was made
 }
 
 // An outcome is what came of a turn.
@@ -74,37 +75,39 @@ func workloads(quick bool) []workload {
 		stale("stale-at-once", short(s.crowd)+" going stale at once", s.crowd, s.onceStale, 0))
 }
 
-// short writes a number of connections as people say it.
+// short writes a number of connections, thousands of them, as people say it.
 func short(n int) string {
-	switch {
-	case n >= 1_000_000 && n%1_000_000 == 0:
+	if n >= 1_000_000 {
 		return fmt.Sprintf("%dM", n/1_000_000)
-	case n >= 1_000 && n%1_000 == 0:
-		return fmt.Sprintf("%dk", n/1_000)
 	}
-	return fmt.Sprint(n)
+	return fmt.Sprintf("%dk", n/1_000)
 }
 
-// steady measures something of armed connections that are not to go stale, and counts
-// those that expire all the same.
-func (t turn) steady(name string, measure func(c contender.Contender) float64) (outcome, error) {
-	var early atomic.Int64
-	const timeout = time.Minute
-	start := time.Now()
-	c, err := t.kind.New(t.conns, timeout, func(int) {
-		if time.Since(start) < timeout {
-			early.Add(1)
+// steady is a workload with one figure, of connections that are not to go stale. It counts those
+// that expire all the same.
+func steady(w workload, title, unit string, run func(t turn, c contender.Contender) float64) workload {
+	w.measures = []measure{{w.name, title, unit}}
+	w.run = func(t turn) (outcome, error) {
+		var early atomic.Int64
+		const timeout = time.Minute
+		start := time.Now()
+		t.before = heap()
+		c, err := t.kind.New(t.conns, timeout, func(int) {
+			if time.Since(start) < timeout {
+				early.Add(1)
+			}
+		})
+		if err != nil {
+			return outcome{}, err
 		}
-	})
-	if err != nil {
-		return outcome{}, err
+		defer c.Close()
+		for i := range t.conns {
+			c.Arm(i)
+		}
+		v := run(t, c)
+		return outcome{Values: map[string]float64{w.name: v}, Early: int(early.Load())}, nil
 	}
-	defer c.Close()
-	for i := range t.conns {
-		c.Arm(i)
-	}
-	v := measure(c)
-	return outcome{Values: map[string]float64{name: v}, Early: int(early.Load())}, nil
+	return w
 }
 
 // chunk is how many resets there are between two readings of the clock.
@@ -113,12 +116,12 @@ const chunk = 1 << 12
 // reset resets the connections of a random list again and again, and measures the time of
 // a reset.
 func reset(name, title string, n, length int) workload {
-	return workload{name: name, conns: n, measures: []measure{{name, title, "ns"}}, run: func(t turn) (outcome, error) {
+	return steady(workload{name: name, conns: n}, title, "ns", func(t turn, c contender.Contender) float64 {
 		list := make([]uint32, length)
 		for i := range list {
 			list[i] = uint32(rand.IntN(t.conns))
 		}
-		resetFor := func(c contender.Contender, while time.Duration) float64 {
+		resetFor := func(while time.Duration) float64 {
 			begun, done := time.Now(), 0
 			for time.Since(begun) < while {
 				at := done % len(list)
@@ -128,51 +131,37 @@ func reset(name, title string, n, length int) workload {
 			}
 			return float64(time.Since(begun)) / float64(done)
 		}
-		return t.steady(name, func(c contender.Contender) float64 {
-			resetFor(c, t.timed/4) // warms up
-			return resetFor(c, t.timed)
-		})
-	}}
+		resetFor(t.timed / 4) // warms up
+		return resetFor(t.timed)
+	})
 }
 
-// armCancel measures connections that come and go while others stay.
+// armCancel measures what opening and closing a connection costs while others are live.
 func armCancel(others int) workload {
-	const name, coming = "arm-cancel", 1 << 10
-	return workload{
-		name: name, conns: others + coming, each: true,
-		measures: []measure{{name, "arm and cancel, with " + short(others) + " others live", "ns"}},
-		run: func(t turn) (outcome, error) {
-			return t.steady(name, func(c contender.Contender) float64 {
-				others := t.conns - coming
-				for i := others; i < t.conns; i++ {
-					c.Cancel(i)
-				}
-				begun, done := time.Now(), 0
-				for time.Since(begun) < t.timed {
-					for i := others; i < t.conns; i++ {
-						c.Arm(i)
-						c.Cancel(i)
-					}
-					done += coming
-				}
-				return float64(time.Since(begun)) / float64(done)
-			})
-		},
-	}
+	const coming = 1 << 10
+	title := "arm and cancel, with " + short(others) + " others live"
+	return steady(workload{name: "arm-cancel", conns: others + coming, each: true}, title, "ns", func(t turn, c contender.Contender) float64 {
+		others := t.conns - coming
+		for i := others; i < t.conns; i++ {
+			c.Cancel(i)
+		}
+		begun, done := time.Now(), 0
+		for ; time.Since(begun) < t.timed; done += coming {
+			for i := others; i < t.conns; i++ {
+				c.Arm(i)
+				c.Cancel(i)
+			}
+		}
+		return float64(time.Since(begun)) / float64(done)
+	})
 }
 
 // memory measures what the timing of a connection takes of the heap, with all that a
 // contender needs to tell which connection has expired.
 func memory(n int) workload {
-	const name = "memory"
-	return workload{name: name, conns: n, measures: []measure{{name, "heap of a connection, of " + short(n), "bytes"}}, run: func(t turn) (outcome, error) {
-		before := heap()
-		return t.steady(name, func(c contender.Contender) float64 {
-			grown := float64(heap()-before) / float64(t.conns)
-			runtime.KeepAlive(c)
-			return grown
-		})
-	}}
+	return steady(workload{name: "memory", conns: n}, "heap of a connection, of "+short(n), "bytes", func(t turn, c contender.Contender) float64 {
+		return float64(heap()-t.before) / float64(t.conns)
+	})
 }
 
 // heap returns the bytes of the heap, without garbage.
@@ -186,21 +175,18 @@ func heap() int64 {
 
 // collect measures a garbage collection while so many are live.
 func collect(n int) workload {
-	const name, times = "gc", 3
-	return workload{name: name, conns: n, measures: []measure{{name, "CPU time of a garbage collection with " + short(n) + " live", "ms"}}, run: func(t turn) (outcome, error) {
-		return t.steady(name, func(c contender.Contender) float64 {
-			runtime.GC() // what arming has left behind
-			sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
-			metrics.Read(sample)
-			before := sample[0].Value.Float64()
-			for range times {
-				runtime.GC()
-			}
-			metrics.Read(sample)
-			runtime.KeepAlive(c)
-			return 1e3 * (sample[0].Value.Float64() - before) / times
-		})
-	}}
+	const times = 3
+	return steady(workload{name: "gc", conns: n}, "CPU time of a garbage collection with "+short(n)+" live", "ms", func(t turn, c contender.Contender) float64 {
+		runtime.GC() // what arming has left behind
+		sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+		metrics.Read(sample)
+		before := sample[0].Value.Float64()
+		for range times {
+			runtime.GC()
+		}
+		metrics.Read(sample)
+		return 1e3 * (sample[0].Value.Float64() - before) / times
+	})
 }
 
 // stale has all connections armed and touched once more, and then silent for good. The
