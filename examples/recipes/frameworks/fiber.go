@@ -8,8 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/idlefasthttp"
 )
 
-// serveFiber takes the place of Listen of fiber.App. ReadTimeout, WriteTimeout and IdleTimeout of
-// fiber.Config stay zero.
+// In a fiber.Config, ReadTimeout, WriteTimeout and IdleTimeout stay zero.
 func serveFiber(ln net.Listener) error {
 	app := fiber.New()
 	app.Get("/hello/:name", func(c fiber.Ctx) error { return c.SendString("hello " + c.Params("name")) })

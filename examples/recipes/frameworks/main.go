@@ -1,5 +1,4 @@
-// Command frameworks is one server with gin, chi, Echo or Fiber. The file of each framework shows
-// all that it needs.
+// Command frameworks is one server with gin, chi, Echo or Fiber.
 //
 //	go -C examples/recipes run ./frameworks gin
 //	curl http://127.0.0.1:8080/hello/gopher
@@ -11,9 +10,13 @@ import (
 	"os"
 )
 
+// servers have functions in place of Run, Start, ListenAndServe and Listen.
+func servers() map[string]func(net.Listener) error {
+	return map[string]func(net.Listener) error{"gin": serveGin, "chi": serveChi, "echo": serveEcho, "fiber": serveFiber}
+}
+
 func main() {
-	servers := map[string]func(net.Listener) error{"gin": serveGin, "chi": serveChi, "echo": serveEcho, "fiber": serveFiber}
-	if len(os.Args) != 2 || servers[os.Args[1]] == nil {
+	if len(os.Args) != 2 || servers()[os.Args[1]] == nil {
 		log.Fatal("usage: go -C examples/recipes run ./frameworks gin|chi|echo|fiber")
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:8080")
@@ -21,5 +24,5 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Print("serving on http://", ln.Addr())
-	log.Fatal(servers[os.Args[1]](ln))
+	log.Fatal(servers()[os.Args[1]](ln))
 }
