@@ -54,20 +54,23 @@ func newFleet(t *testing.T, o options) *fleet {
 	o.port = freePorts(t, 6)
 	o.ops = o.port + 3
 	f, err := startFleet(t.Context(), o)
+	must(t, err)
+	t.Cleanup(f.close)
+	return f
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.close)
-	return f
 }
 
 // await waits until missing returns "".
 func await(t *testing.T, missing func(context.Context) string) {
 	t.Helper()
 	took, err := until(t.Context(), missing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%.2f s", took.Seconds())
 }
 
@@ -96,16 +99,12 @@ func (f *fleet) who(client string) func() string {
 func (f *fleet) guest(t *testing.T, i int, hello string) (conn net.Conn, answer string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address(f.port+i))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintln(conn, hello)
 	answer, err = bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return conn, strings.TrimSpace(answer)
 }
 
@@ -128,9 +127,7 @@ func (f *fleet) mustDrop(t *testing.T, want int) {
 // TestPlay plays all scenes.
 func TestPlay(t *testing.T) {
 	f := newFleet(t, options{clients: 300, kill: true, drain: true, outage: 8 * time.Second})
-	if err := f.play(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.play(t.Context()))
 	f.mustDrop(t, f.meant)
 	if moved, _, _ := f.crowd.events(); moved < 95 || f.meant < 95 {
 		t.Errorf("%d clients have moved, and %d were dropped; want a hundred or more", moved, f.meant)
@@ -183,21 +180,17 @@ func TestLimits(t *testing.T) {
 		guests = append(guests, conn)
 	}
 	nc, err := nats.Connect(f.nats)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	control, err := js.KeyValue(t.Context(), "fleet-control")
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	set := func(limits string) error {
+		_, err := control.PutString(t.Context(), "limits", limits)
+		return err
 	}
-	if _, err := control.PutString(t.Context(), "limits", "idle=soon write=2s"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, set("idle=soon write=2s"))
 	await(t, func(ctx context.Context) string {
 		nodes, err := f.view.Nodes(ctx)
 		for i := range 3 {
@@ -208,16 +201,14 @@ func TestLimits(t *testing.T) {
 		return ""
 	})
 	await(t, is(func() float64 { return f.metrics(0)["fleet_limits_refused"] }, 1))
-	if _, err := control.PutString(t.Context(), "limits", "idle=1s"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, set("idle=1s"))
 	f.limits.Idle = time.Second
 	await(t, f.ready)
 	await(t, is(func() float64 { return f.metrics(0)["fleet_limits_refused"] }, 0))
 	for _, conn := range guests {
 		mustEnd(t, conn, "IdleTimeout of 1s")
 	}
-	if _, err := control.PutString(t.Context(), "limits", strings.Repeat(" ", 300)); err == nil {
+	if err := set(strings.Repeat(" ", 300)); err == nil {
 		t.Error("limits of 300 bytes are stored")
 	}
 }
@@ -226,9 +217,7 @@ func TestLimits(t *testing.T) {
 func TestStoppedNode(t *testing.T) {
 	f := newFleet(t, options{clients: 60})
 	process := f.processes[0].Load()
-	if err := process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, process.Signal(syscall.SIGSTOP))
 	defer process.Signal(syscall.SIGCONT)
 	held := func() bool {
 		nodes, err := f.view.Nodes(t.Context())
@@ -239,9 +228,7 @@ func TestStoppedNode(t *testing.T) {
 	if at := f.who("client-0")(); at != "" {
 		t.Errorf("a client of the node is at %q", at)
 	}
-	if err := process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, process.Signal(syscall.SIGCONT))
 	await(t, is(held, true))
 	await(t, f.allFound)
 	await(t, is(func() float64 { return f.metrics(0)["fleet_leases_begun_total"] }, 2))
@@ -279,9 +266,7 @@ func TestServerOfClusterDies(t *testing.T) {
 			ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: first + i, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 			Cluster: server.ClusterOpts{Name: "cluster", Host: "127.0.0.1", Port: first + 3 + i}, Routes: server.RoutesFromStr(strings.Join(routes, ",")),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 		servers = append(servers, s)
@@ -306,17 +291,12 @@ func TestLoneNode(t *testing.T) {
 	start := func(n int) *exec.Cmd {
 		config, err := json.Marshal(node.Config{Name: "node1", Fleet: "fleet", NATS: "nats://" + address(port), Address: address(port + n),
 			Ops: address(port + n + 2), Replicas: 1, MaxConns: 10, Over: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cmd := exec.Command(os.Args[0])
 		cmd.Env, cmd.Stderr = append(os.Environ(), nodeEnv+"="+string(config)), os.Stderr
-		if _, err := cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		_, err = cmd.StdinPipe()
+		must(t, err)
+		must(t, cmd.Start())
 		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 		return cmd
 	}
@@ -327,9 +307,7 @@ func TestLoneNode(t *testing.T) {
 	first := start(1)
 	await(t, is(readiness(1), notReady))
 	engine, err := startNATS(t.TempDir(), port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer engine.Shutdown()
 	await(t, is(readiness(1), "200 OK"))
 	start(2)
@@ -338,9 +316,7 @@ func TestLoneNode(t *testing.T) {
 	if got := readiness(2)(); got != notReady {
 		t.Errorf("two processes with the same name are ready: %s", got)
 	}
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Process.Kill())
 	await(t, is(readiness(2), "200 OK"))
 }
 
@@ -371,9 +347,7 @@ func TestQuiet(t *testing.T) {
 	f := newFleet(t, options{clients: 600})
 	count := func() int64 {
 		v, err := f.server.Varz(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return v.InMsgs + v.OutMsgs
 	}
 	before, begun := count(), time.Now()
@@ -384,9 +358,7 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("600 clients that beat cost NATS %.1f messages a second", rate)
 	}
 	alerts, err := os.ReadFile("../observability/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known, names := f.metrics(0), regexp.MustCompile(`fleet_[a-z_]+`).FindAllString(string(alerts), -1)
 	for _, name := range names {
 		if _, ok := known[name]; !ok {

@@ -27,7 +27,7 @@ type options struct {
 	nats                     string
 	replicas, nodes, clients int
 	port, ops                int
-	over, duration, outage   time.Duration
+	over, outage             time.Duration
 	kill, drain, json        bool
 }
 
@@ -74,7 +74,6 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.port, "port", 9011, "the port of the first gateway; the others have the next ones")
 	f.IntVar(&o.ops, "ops", 6071, "the port of the first gateway's page and /metrics; the others have the next ones")
 	f.DurationVar(&o.over, "over", 20*time.Second, "how long a drain takes")
-	f.DurationVar(&o.duration, "duration", 0, "how long it runs at least; the default is until Ctrl-C, or with -kill, -drain, -outage or -json until these are done")
 	f.BoolVar(&o.kill, "kill", false, "kill a gateway")
 	f.BoolVar(&o.drain, "drain", false, "drain a gateway, as for a rollout")
 	f.DurationVar(&o.outage, "outage", 0, "stop NATS for this long")
@@ -92,12 +91,9 @@ func (o options) check() error {
 			return fmt.Errorf("-%s is %d; it must be at least 1", name, n)
 		}
 	}
-	for name, d := range map[string]time.Duration{"duration": o.duration, "outage": o.outage} {
-		if d < 0 {
-			return fmt.Errorf("-%s is %v; it must not be negative", name, d)
-		}
-	}
 	switch {
+	case o.outage < 0:
+		return fmt.Errorf("-outage is %v; it must not be negative", o.outage)
 	case o.over <= 0:
 		return fmt.Errorf("-over is %v; it must be more than 0", o.over)
 	case o.outage > 0 && o.nats != "":

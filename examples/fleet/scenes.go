@@ -37,7 +37,6 @@ func simulate(ctx context.Context, o options) error {
 
 // play plays the scenes that were asked for.
 func (f *fleet) play(ctx context.Context) error {
-	begun := time.Now()
 	for _, scene := range []struct {
 		wanted bool
 		name   string
@@ -55,9 +54,7 @@ func (f *fleet) play(ctx context.Context) error {
 		}
 		log.Print(said)
 	}
-	if f.duration > 0 || f.kill || f.drain || f.outage > 0 || f.json {
-		wait(ctx, f.duration-time.Since(begun))
-	} else {
+	if !(f.kill || f.drain || f.outage > 0 || f.json) {
 		log.Print("it runs until Ctrl-C")
 		<-ctx.Done()
 	}
