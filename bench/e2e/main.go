@@ -6,7 +6,7 @@
 // that fall silent together is closed, and how many bytes of memory each one takes.
 //
 //	go -C bench run ./e2e                  # net; also gnet, http, https, http2, fasthttp, all
-//	go -C bench run ./e2e -server all -o FILE
+//	go -C bench run ./e2e -server all -json
 //	go -C bench run ./e2e -idle 15s        # servers that are almost idle
 //
 // Every variant runs in a process of its own, on one core. The load comes from this

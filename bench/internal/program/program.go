@@ -24,7 +24,7 @@ const (
 	Interrupted = 130 // as a shell reports Ctrl-C
 )
 
-// A Result is what a run has found. With -json or -o it is written as JSON.
+// A Result is what a run has found. With -json it is written as JSON.
 type Result interface {
 	Table(w io.Writer)
 	Status() int
@@ -34,7 +34,7 @@ type Result interface {
 type Program[R Result] struct {
 	Name  string
 	Does  string              // the first lines of its help
-	Flags func(*flag.FlagSet) // defines its flags; -json and -o come on top
+	Flags func(*flag.FlagSet) // defines its flags; -json comes on top
 	Check func() error        // checks the flags; its error names the flag and the value
 	Begin func() string       // what is about to happen, written before the table
 
@@ -58,7 +58,6 @@ func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr i
 	fs.SetOutput(io.Discard) // an error is reported below, without a page of help after it
 	p.Flags(fs)
 	asJSON := fs.Bool("json", false, "write one JSON object to stdout, and nothing else")
-	out := fs.String("o", "", "also write the JSON object to this `file`")
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -75,7 +74,11 @@ func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr i
 		fmt.Fprintf(stderr, "%s: %v (-h lists the flags)\n", p.Name, err)
 		return Trouble
 	}
-	r, err := p.run(ctx, *asJSON, *out, stdout, stderr)
+	if !*asJSON {
+		fmt.Fprintln(stdout, p.Begin())
+	}
+	r, err := p.Run(ctx, progress)
+	progress("")
 	switch {
 	case err != nil && ctx.Err() != nil:
 		fmt.Fprintf(stderr, "%s: interrupted\n", p.Name)
@@ -83,60 +86,21 @@ func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr i
 	case err != nil:
 		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 		return Trouble
+	case *asJSON:
+		out := json.NewEncoder(stdout)
+		out.SetIndent("", " ")
+		out.Encode(r)
+	default:
+		r.Table(stdout)
 	}
 	return r.Status()
 }
 
-// run creates the file before the work, so that the work isn't in vain.
-func (p *Program[R]) run(ctx context.Context, asJSON bool, out string, stdout, stderr io.Writer) (r R, err error) {
-	file := io.Discard
-	if out != "" {
-		f, err := os.Create(out)
-		if err != nil {
-			return r, fmt.Errorf("-o is %q; it must be a file that can be written: %w", out, err)
-		}
-		defer f.Close()
-		file = f
+// progress shows a line, in place of the one before, if stderr is a terminal. A line that is longer would wrap.
+func progress(format string, args ...any) {
+	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%.79s", fmt.Sprintf(format, args...))
 	}
-	if !asJSON {
-		fmt.Fprintln(stdout, p.Begin())
-	}
-	show, clear := progress(stderr)
-	r, err = p.Run(ctx, show)
-	clear()
-	if err != nil {
-		return r, err
-	}
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return r, err
-	}
-	text = append(text, '\n')
-	if asJSON {
-		stdout.Write(text)
-	} else {
-		r.Table(stdout)
-	}
-	_, err = file.Write(text)
-	return r, err
-}
-
-// progress returns functions that show a line on w, and that take it away again. They
-// do nothing unless w is a terminal.
-func progress(w io.Writer) (show func(format string, args ...any), clear func()) {
-	f, ok := w.(*os.File)
-	if ok {
-		info, err := f.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok {
-		return func(string, ...any) {}, func() {}
-	}
-	const width = 79 // a longer line would wrap
-	show = func(format string, args ...any) {
-		fmt.Fprintf(w, "\r\x1b[K%.*s", width, fmt.Sprintf(format, args...))
-	}
-	return show, func() { show("") }
 }
 
 // Sleep waits, and reports whether ctx is not done.
