@@ -1,14 +1,12 @@
 package main
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	_ "embed"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,8 +18,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/idlewheel/idlewheel/adapters/idlefasthttp"
-	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
@@ -39,18 +35,20 @@ type contestant struct {
 
 // startContestant starts the server with a name.
 func startContestant(name string) (*contestant, error) {
+	web, fast := new(http.Server), new(fasthttp.Server)
 	switch name {
 	case "net/http":
-		return startWeb(&http.Server{}, nil, "without timeouts, as http.Server is when zero")
+		return start(server.Config{Kind: server.HTTP2, Variant: server.Bare, Web: web}, "without timeouts, as http.Server is when zero")
 	case "net/http-timeouts":
-		return startWeb(&http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 75 * time.Second}, nil,
-			"with its four timeouts, as its documentation recommends, at values that let an upload of 30 s pass")
+		web.ReadHeaderTimeout, web.ReadTimeout, web.WriteTimeout, web.IdleTimeout = 5*time.Second, 30*time.Second, time.Minute, 75*time.Second
+		return start(server.Config{Kind: server.HTTP2, Variant: server.Bare, Web: web}, "with its four timeouts, as its documentation recommends, at values that let an upload of 30 s pass")
 	case "idlehttp":
-		return startWeb(&http.Server{}, &idlehttp.Timeouts{}, "with the zero Timeouts")
+		return start(server.Config{Kind: server.HTTP2, Variant: server.Ours, Web: web}, "with the zero Timeouts")
 	case "fasthttp":
-		return startFast(nil)
+		fast.ReadTimeout, fast.WriteTimeout, fast.IdleTimeout = 30*time.Second, time.Minute, 75*time.Second
+		return start(server.Config{Kind: server.Fasthttp, Variant: server.Bare, Fast: fast}, "with ReadTimeout 30 s, WriteTimeout 60 s, IdleTimeout 75 s")
 	case "idlefasthttp":
-		return startFast(&idlefasthttp.Timeouts{})
+		return start(server.Config{Kind: server.Fasthttp, Variant: server.Ours, Fast: fast}, "with the zero Timeouts")
 	case "nginx":
 		return startDaemon(name, nginxConf, "with the limits that its guide against slow clients shortens", "-c", "DIR/conf", "-p", "DIR", "-g", "daemon off;")
 	}
@@ -63,30 +61,22 @@ func targetOf(scheme, address string) target {
 	return target{scheme: scheme, address: address, host: "localhost", get: "/", post: uploadPath, large: filmPath, stream: eventsPath}
 }
 
-// startWeb starts a server of net/http with TLS and HTTP/2, with our timeouts if there are some.
-func startWeb(s *http.Server, limits *idlehttp.Timeouts, config string) (*contestant, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// start starts a server in this process.
+func start(c server.Config, config string) (*contestant, error) {
+	t := targetOf("https", "")
+	if c.Kind == server.Fasthttp {
+		t.scheme, t.stream = "http", ""
+		c.Fast.StreamRequestBody, c.Fast.Handler = true, fastHandler()
+	} else {
+		c.Web.Handler = handler()
+	}
+	s, err := server.Start(c)
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := server.Certificate()
-	if err != nil {
-		return nil, err
-	}
-	s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
-	s.Handler, s.ErrorLog = handler(), quiet()
-	wrapped := net.Listener(ln)
-	if limits != nil {
-		if wrapped, err = idlehttp.Wrap(s, ln, *limits); err != nil {
-			return nil, err
-		}
-	}
-	go s.ServeTLS(wrapped, "", "")
-	return &contestant{targetOf("https", ln.Addr().String()), config, func() { s.Close() }}, nil
+	t.address = s.Address
+	return &contestant{t, config, func() { s.Stop() }}, nil
 }
-
-// quiet is a log for what servers say of clients that they have ended.
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // film returns what is large.
 func film() string { return strings.Repeat("idlewheel\n", 16<<20/10) }
@@ -113,10 +103,10 @@ func handler() http.Handler {
 	return mux
 }
 
-// startFast starts a server of fasthttp.
-func startFast(limits *idlefasthttp.Timeouts) (*contestant, error) {
+// fastHandler serves these paths, but for the stream.
+func fastHandler() fasthttp.RequestHandler {
 	film := film()
-	s := &fasthttp.Server{Logger: quiet(), StreamRequestBody: true, Handler: func(ctx *fasthttp.RequestCtx) {
+	return func(ctx *fasthttp.RequestCtx) {
 		switch string(ctx.Path()) {
 		case uploadPath:
 			if _, err := io.Copy(io.Discard, ctx.RequestBodyStream()); err != nil {
@@ -128,22 +118,7 @@ func startFast(limits *idlefasthttp.Timeouts) (*contestant, error) {
 		default:
 			ctx.WriteString(server.Greeting)
 		}
-	}}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
 	}
-	c := &contestant{targetOf("http", ln.Addr().String()), "with the zero Timeouts", func() { ln.Close() }}
-	c.target.stream = ""
-	wrapped := ln
-	if limits == nil {
-		c.config = "with ReadTimeout 30 s, WriteTimeout 60 s, IdleTimeout 75 s"
-		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = 30*time.Second, time.Minute, 75*time.Second
-	} else if wrapped, err = idlefasthttp.Wrap(s, ln, *limits); err != nil {
-		return nil, err
-	}
-	go s.Serve(wrapped)
-	return c, nil
 }
 
 //go:embed conf/nginx.conf
@@ -172,10 +147,13 @@ func startDaemon(name, conf, config string, args ...string) (*contestant, error)
 	address, err := server.FreeAddress()
 	c.target = targetOf("https", address)
 	_, port, _ := net.SplitHostPort(address)
-	certificate, key, certErr := certificatePEM()
+	cert, certErr := server.Certificate()
+	key, keyErr := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})
+	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
 	fill := strings.NewReplacer("LISTEN", address, "PORT", port, "BACKEND", web.Listener.Addr().String(), "DIR", dir)
-	err = errors.Join(err, certErr, os.Chmod(dir, 0o755), // nginx runs as another user
-		os.WriteFile(filepath.Join(dir, "cert.pem"), certificate, 0o644), os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o644),
+	err = errors.Join(err, certErr, keyErr, os.Chmod(dir, 0o755), // nginx runs as another user
+		os.WriteFile(filepath.Join(dir, "cert.pem"), certificate, 0o644), os.WriteFile(filepath.Join(dir, "key.pem"), private, 0o644),
 		os.WriteFile(filepath.Join(dir, "conf"), []byte(fill.Replace(conf)), 0o644))
 	for i := range args {
 		args[i] = fill.Replace(args[i])
@@ -207,14 +185,4 @@ func startDaemon(name, conf, config string, args ...string) (*contestant, error)
 	}
 	c.stop()
 	return nil, err
-}
-
-// certificatePEM returns a certificate and its key in PEM.
-func certificatePEM() (certificate, key []byte, err error) {
-	c, err := server.Certificate()
-	if err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }

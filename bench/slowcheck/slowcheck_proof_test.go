@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -15,16 +16,16 @@ import (
 // serve the honest ones, and on one without limits, which can't end most of the slow ones.
 func TestOutcomes(t *testing.T) {
 	const limit, giveUp = 2 * time.Second, 24 * time.Second
-	guarded := &idlehttp.Timeouts{
+	guarded := idlehttp.Timeouts{
 		HandshakeTimeout: 2 * limit, HeaderTimeout: 2 * limit, BodyTimeout: limit, WriteTimeout: 2 * limit, KeepAliveTimeout: 3 * limit,
 		BodyRate: idle.Rate{BytesPerSecond: 240, Grace: limit}, WriteRate: idle.Rate{BytesPerSecond: 24_000, Grace: 2 * limit}, // for 64 kB, which a window has, they pay few seconds
 	}
 	// net/http ends half-closed input by itself, and what isn't HTTP/2.
 	byItself := func(c slowCase) bool { return c.soon || c.Name == "h2-no-preface" || c.Name == "h2-preface-stops" }
-	for name, limits := range map[string]*idlehttp.Timeouts{"with limits": guarded, "without": nil} {
-		t.Run(name, func(t *testing.T) {
+	for _, variant := range []string{server.Ours, server.Bare} {
+		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			s, err := startWeb(&http.Server{}, limits, "")
+			s, err := start(server.Config{Kind: server.HTTP2, Variant: variant, Timeouts: guarded, Web: new(http.Server)}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +38,7 @@ func TestOutcomes(t *testing.T) {
 					switch {
 					case r.honest:
 						want = served
-					case limits != nil:
+					case variant == server.Ours:
 						want = ended
 					case byItself(r.slowCase):
 						continue
@@ -79,7 +80,8 @@ func TestContestants(t *testing.T) {
 
 // TestLoad holds a server with two hundred slow clients. Its honest clients must be served.
 func TestLoad(t *testing.T) {
-	s, err := startWeb(&http.Server{}, &idlehttp.Timeouts{HandshakeTimeout: time.Second, HeaderTimeout: time.Second, KeepAliveTimeout: time.Second}, "")
+	limits := idlehttp.Timeouts{HandshakeTimeout: time.Second, HeaderTimeout: time.Second, KeepAliveTimeout: time.Second}
+	s, err := start(server.Config{Kind: server.HTTP2, Variant: server.Ours, Timeouts: limits, Web: new(http.Server)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

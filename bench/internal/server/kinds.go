@@ -85,7 +85,11 @@ func echo(c net.Conn) {
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
 func (s *Server) makeHTTP(c Config, ln net.Listener) error {
-	h := &http.Server{ErrorLog: quiet(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, Greeting) })}
+	h := c.Web
+	if h == nil {
+		h = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, Greeting) })}
+	}
+	h.ErrorLog = quiet()
 	if hasTLS(c.Kind) {
 		certificate, err := Certificate()
 		if err != nil {
@@ -118,7 +122,11 @@ func (s *Server) makeHTTP(c Config, ln net.Listener) error {
 }
 
 func (s *Server) makeFasthttp(c Config, ln net.Listener) error {
-	h := &fasthttp.Server{Logger: quiet(), Handler: func(ctx *fasthttp.RequestCtx) { ctx.WriteString(Greeting) }}
+	h := c.Fast
+	if h == nil {
+		h = &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) { ctx.WriteString(Greeting) }}
+	}
+	h.Logger = quiet()
 	switch c.Variant {
 	case Own:
 		h.ReadTimeout, h.WriteTimeout, h.IdleTimeout = c.Own, c.Own, c.Own

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/bench/internal/child"
@@ -51,6 +54,9 @@ type Config struct {
 	Own           time.Duration       // every timeout that the server has, in the variant Own
 	Policy        idle.Policy         // of Net and Gnet, in the variant Ours
 	Timeouts      httplimits.Timeouts // of the others, in the variant Ours
+
+	Web  *http.Server     // nil for one that answers with Greeting
+	Fast *fasthttp.Server // likewise
 }
 
 // Greeting is what HTTP servers answer.
