@@ -26,7 +26,7 @@ func TestWrongFlags(t *testing.T) {
 		{"-idle 20ms", "-idle is 20ms"},
 		{"-heartbeat 1ms", "-heartbeat is 1ms"},
 		{"-duration 5s", "-duration is 5s"},
-		{"-scenario flood", "must be reload"},
+		{"-scenario flood", "must be idle, reload"},
 		{"-scenario drain -duration 10s", "-duration is 10s"},
 	} {
 		status, stdout, stderr := invoke(strings.Fields(c.args)...)
@@ -61,7 +61,7 @@ func TestVerdict(t *testing.T) {
 }
 
 func testConfig() config {
-	return config{idle: time.Second, heartbeat: 200 * time.Millisecond, conns: 1, duration: 10 * time.Second}
+	return config{scenario: scenarios()[0], idle: time.Second, heartbeat: 200 * time.Millisecond, conns: 1, duration: 10 * time.Second}
 }
 
 const ms = int64(time.Millisecond)
@@ -116,7 +116,7 @@ func TestOracle(t *testing.T) {
 			tell(s)
 		}
 		var got judgement
-		got.judge(s.peer, 10_000*ms, l, l.due)
+		got.judge(s.peer, 10_000*ms, l)
 		if c.want.EarliestMS == 0 {
 			got.EarliestMS = 0
 		}
@@ -151,14 +151,12 @@ func TestJudgement(t *testing.T) {
 		{"within the shorter limit", "reload", end{at: 12 * s, last: 8 * s, state: open, reason: idles}, judgement{Closed: 1, Early: 1, EarliestMS: 1000}},
 		{"overdue, and not ended", "reload", end{}, judgement{Missed: 1}},
 	} {
-		cfg := config{idle: 5 * time.Second, conns: 1}
-		if err := cmp.Or(cfg.setScenario(c.scenario), cfg.checkScenario()); err != nil {
+		cfg := config{idle: 5 * time.Second, conns: 1, duration: 40 * time.Second}
+		if err := cmp.Or(cfg.setScenario(c.scenario), cfg.check()); err != nil {
 			t.Fatal(err)
 		}
 		l := newLoad(cfg)
-		st := l.steering
-		st.begun, st.changed, st.stop = 10*s, 10*s, 35*s
-		l.longest = 10
+		l.begun, l.changed, l.stop, l.longest = 10*s, 10*s, 35*s, 10
 		p := &l.peers[0]
 		p.begin(4 * s)
 		if c.end.at != 0 {
@@ -166,7 +164,7 @@ func TestJudgement(t *testing.T) {
 			p.state.Store(expired)
 		}
 		var got judgement
-		if got.judge(p, 40*s, l, st.window); got != c.want {
+		if got.judge(p, 40*s, l); got != c.want {
 			t.Errorf("%s, %s: judged %+v, want %+v", c.scenario, c.name, got, c.want)
 		}
 	}
@@ -174,13 +172,14 @@ func TestJudgement(t *testing.T) {
 
 // TestAllowance: without a scenario, a connection may be late by a second, however many there are.
 func TestAllowance(t *testing.T) {
-	l := &load{cfg: &config{conns: 10_000_000}}
-	if got := time.Duration(l.allowance()); got != time.Second+2*tick {
-		t.Errorf("got %v", got)
-	}
-	l.steering = &steering{load: l}
-	if got := time.Duration(l.allowance()); got != 10*time.Second+2*tick {
-		t.Errorf("in a scenario: got %v", got)
+	for name, want := range map[string]time.Duration{"idle": time.Second, "reload": 10 * time.Second} {
+		l := &load{cfg: &config{conns: 10_000_000}}
+		if err := l.cfg.setScenario(name); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Duration(l.allowance()); got != want+2*tick {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }
 

@@ -26,14 +26,14 @@ import (
 func main() { newProgram().Main() }
 
 func newProgram() *program.Program[*report] {
-	c := &config{}
+	c := &config{scenario: scenarios()[0]}
 	return &program.Program[*report]{
 		Name:  "loadtest",
 		Does:  "Loadtest puts mock connections through idlewheel's tracker, and checks which ones were closed,\nwhen, and why.",
 		Flags: c.define,
 		Check: c.check,
 		Begin: func() string {
-			return fmt.Sprintf("loadtest: %s mock connections, scenario %s; about %v", table.Group(c.conns), c.name(), c.duration+5*time.Second)
+			return fmt.Sprintf("loadtest: %s mock connections, scenario %s; about %v", table.Group(c.conns), c.scenario.name, c.duration+5*time.Second)
 		},
 		Run: func(ctx context.Context, show func(string, ...any)) (*report, error) { return runMock(ctx, *c, show) },
 	}
@@ -41,19 +41,11 @@ func newProgram() *program.Program[*report] {
 
 // config is what the flags say.
 type config struct {
-	scenario  *scenario // nil: idle
+	scenario  scenario
 	conns     int
 	duration  time.Duration
 	idle      time.Duration
 	heartbeat time.Duration // 0: none
-}
-
-// name returns the name of the scenario.
-func (c *config) name() string {
-	if c.scenario == nil {
-		return "idle"
-	}
-	return c.scenario.name
 }
 
 const (
@@ -75,8 +67,9 @@ func (c *config) check() error {
 		program.Within("conns", c.conns, 1, 100_000_000, ""),
 		program.Within("idle", c.idle, 4*tick, day, ""),
 	)
-	if c.scenario != nil {
-		return cmp.Or(err, c.checkScenario())
+	if c.isSteered() {
+		c.heartbeat, c.duration = 0, cmp.Or(c.duration, 40*time.Second)
+		return cmp.Or(err, program.Within("duration", c.duration, 8*c.idle, day, fmt.Sprintf(", eight times the -idle of %v or more", c.idle)))
 	}
 	c.duration = cmp.Or(c.duration, 20*time.Second)
 	if c.heartbeat != 0 {

@@ -26,12 +26,16 @@ type load struct {
 	// densely as in a server that has little else in a connection.
 	conns []idle.Conn
 
-	steering *steering     // nil without a scenario
-	longest  time.Duration // of the tracker's passes; set at the end
-	late     stats.Spread  // how late connections are ended
-	touches  atomic.Int64
-	closed   atomic.Int64 // how many of the doomed
-	tracked  atomic.Int64
+	tracker *idle.Tracker
+	longest time.Duration // of the tracker's passes; set at the end
+	late    stats.Spread  // how late connections are ended
+	touches atomic.Int64
+	closed  atomic.Int64 // how many of the doomed
+	tracked atomic.Int64
+
+	begun, stop int64 // when the scenario begins, and when a drain ends the rest
+	changed     int64 // when the shorter limit was in force
+	told        tally // when connections had their turn, by seconds since begun
 }
 
 // newLoad gives its connections lives. Newcomers, who come later, only get an id.
@@ -51,9 +55,6 @@ func newLoad(cfg config) *load {
 			l.rep.doomed++
 		}
 	}
-	if cfg.scenario != nil {
-		l.steering = &steering{load: l}
-	}
 	return l
 }
 
@@ -64,19 +65,16 @@ func (l *load) conn(p *peer) *idle.Conn { return &l.conns[p.id] }
 
 // hooks have the oracle note who ends, and the peer answer pings.
 func (l *load) hooks() *idle.Hooks {
-	h := &idle.Hooks{
+	return &idle.Hooks{
 		Expire: func(owner any, err *idle.TimeoutError) {
 			p := owner.(*peer)
 			if p.expired(l.now(), err.Reason); p.doomed() {
 				l.closed.Add(1)
 			}
 		},
-		Ping: func(owner any) error { return l.ping(owner.(*peer)) },
+		Ping:    func(owner any) error { return l.ping(owner.(*peer)) },
+		OnDrain: func(any) { l.told.add(l.now() - l.begun) },
 	}
-	if l.steering != nil {
-		h.OnDrain = func(any) { l.steering.told.add(l.now() - l.steering.begun) }
-	}
-	return h
 }
 
 // touched notes an activity of p. One that may be evicted has been idle for the grace.
@@ -92,7 +90,7 @@ func (l *load) touched(p *peer, before, after int64) {
 // all connections, a second for each million.
 func (l *load) allowance() int64 {
 	visits := time.Second
-	if l.steering != nil {
+	if l.cfg.isSteered() {
 		visits = max(visits, time.Duration(l.cfg.conns)*time.Microsecond)
 	}
 	return int64(2*tick + visits)
@@ -120,8 +118,8 @@ func (l *load) ping(p *peer) error {
 // runMock runs the test.
 func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
 	l := newLoad(cfg)
-	tracker, err := idle.New(cfg.policy(), &idle.Options{Tick: tick})
-	if err != nil {
+	var err error
+	if l.tracker, err = idle.New(cfg.policy(), &idle.Options{Tick: tick}); err != nil {
 		return nil, err
 	}
 	l.start = time.Now()
@@ -134,60 +132,54 @@ func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*repor
 	}
 	sweepers.Go(func() {
 		for program.Sleep(sweeping, time.Second/2) {
-			show("%.0f/%.0f s  %s live", time.Since(l.start).Seconds(), cfg.duration.Seconds(), table.Group(tracker.Stats().Live))
+			show("%.0f/%.0f s  %s live", time.Since(l.start).Seconds(), cfg.duration.Seconds(), table.Group(l.tracker.Stats().Live))
 		}
 	})
-	err = l.track(ctx, tracker)
+	err = l.track(ctx)
 	l.rep.Setup = table.Round(time.Since(l.start).Seconds(), 3)
-	switch {
-	case err != nil:
-	case l.steering != nil:
-		err = l.steering.play(ctx, tracker)
-	default:
-		l.awaitEnd(ctx)
+	if err == nil && (!cfg.isSteered() || l.await(ctx, 0.25)) {
+		l.begun = l.now()
+		err = cfg.scenario.play(l, ctx)
 	}
 	stop()
 	sweepers.Wait()
 	end := l.now()
-	handedBack, closeErr := tracker.Close()
-	if err != nil || closeErr != nil {
-		return nil, cmp.Or(err, closeErr)
+	handedBack, closeErr := l.tracker.Close()
+	if err := cmp.Or(err, closeErr, ctx.Err()); err != nil {
+		return nil, err
 	}
-	counts := tracker.Stats()
+	counts := l.tracker.Stats()
 	l.longest = counts.Longest
-	window := l.due
-	if l.steering != nil {
-		window = l.steering.window
-	}
 	for i := range l.peers {
-		l.rep.judge(&l.peers[i], end, l, window)
+		l.rep.judge(&l.peers[i], end, l)
 	}
 	l.rep.Expected = l.rep.Closed - l.rep.Early + l.rep.Missed
-	if l.steering != nil && l.steering.begun != 0 {
-		l.steering.check()
+	if cfg.scenario.check(l); cfg.isSteered() {
+		l.limit("late_ms", table.Millis(l.late.At(100)), table.Millis(time.Duration(l.allowance())))
 	}
 	l.rep.finish(l, end, counts, len(handedBack))
-	return l.rep, ctx.Err()
+	return l.rep, nil
 }
 
 // awaitEnd returns when the run is over: its duration has passed, and all of the doomed are
 // closed, or nothing closes them any more.
-func (l *load) awaitEnd(ctx context.Context) {
+func (l *load) awaitEnd(ctx context.Context) error {
 	const patience = 5 * time.Second // with a machine that can't keep up, since one was closed
 	program.Sleep(ctx, l.cfg.duration-time.Since(l.start))
 	for closed, since := int64(-1), time.Now(); closed < l.rep.doomed && time.Since(since) < patience; {
 		if !program.Sleep(ctx, 20*time.Millisecond) {
-			return
+			return nil
 		}
 		if n := l.closed.Load(); n != closed {
 			closed, since = n, time.Now()
 		}
 	}
+	return nil
 }
 
 // track begins to track all connections.
-func (l *load) track(ctx context.Context, t *idle.Tracker) error {
-	beats, pings, err := l.cfg.phases(t)
+func (l *load) track(ctx context.Context) error {
+	beats, pings, err := l.cfg.phases(l.tracker)
 	if err != nil {
 		return err
 	}
@@ -195,7 +187,7 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 	for i := range l.cfg.conns {
 		p := &l.peers[i]
 		p.begin(l.now())
-		if err := t.Track(l.conn(p), p, hooks); err != nil {
+		if err := l.tracker.Track(l.conn(p), p, hooks); err != nil {
 			return fmt.Errorf("connection %d of %d: %w", i, l.cfg.conns, err)
 		}
 		switch p.kind {

@@ -127,9 +127,9 @@ type judgement struct {
 	Left        int     `json:"left"`         // ended by themselves
 }
 
-// judge adds what became of p until the given end of the run. window returns from when a
-// connection may be ended, by when it has to be, and for which reason.
-func (j *judgement) judge(p *peer, over int64, l *load, window func(k kind, e *end) (from, due int64, reason idle.Reason)) {
+// judge adds what became of p until the given end of the run.
+func (j *judgement) judge(p *peer, over int64, l *load) {
+	window := l.cfg.scenario.window
 	switch state := p.state.Load(); state {
 	case unborn:
 		return
@@ -143,7 +143,7 @@ func (j *judgement) judge(p *peer, over int64, l *load, window func(k kind, e *e
 		j.Closed++
 	default:
 		now := end{at: over, last: p.last.Load(), state: state}
-		if _, due, _ := window(p.kind, &now); due != noTime && due+l.allowance() < over {
+		if _, due, _ := window(l, p.kind, &now); due != noTime && due+l.allowance() < over {
 			j.Missed++
 		} else {
 			j.Live++
@@ -151,7 +151,7 @@ func (j *judgement) judge(p *peer, over int64, l *load, window func(k kind, e *e
 		return
 	}
 	e := &p.end
-	from, due, reason := window(p.kind, e)
+	from, due, reason := window(l, p.kind, e)
 	// An end that comes too early may have been decided before what makes it so: a belated
 	// activity, or work that has only just begun.
 	excused := e.last&belated != 0 || e.state == working && e.at-e.last <= int64(l.longest)

@@ -34,7 +34,7 @@ func (c *config) of(k kind) (after time.Duration, reason idle.Reason) {
 // policy is what all connections begin under. A scenario ends them by other means.
 func (c *config) policy() idle.Policy {
 	p := idle.Policy{Name: "open", IdleTimeout: c.idle}
-	if c.scenario != nil {
+	if c.isSteered() {
 		p.IdleTimeout = 10 * day
 	}
 	return p
@@ -135,7 +135,7 @@ func (p *planner) kind() kind {
 		return active
 	case n < 20:
 		return leaver
-	case n < 22 && p.cfg.scenario != nil:
+	case n < 22 && p.cfg.isSteered():
 		return worker
 	case p.cfg.heartbeat == 0 || n >= 50:
 		return silent
@@ -147,7 +147,7 @@ func (p *planner) kind() kind {
 
 // quits returns until when connections fall silent.
 func (c *config) quits() time.Duration {
-	if c.scenario != nil {
+	if c.isSteered() {
 		return time.Duration(c.scenario.quits * float64(c.duration))
 	}
 	return c.duration - c.longest()

@@ -43,7 +43,7 @@ type report struct {
 
 func newReport(cfg config) *report {
 	return &report{
-		Machine: machine.Here(), Conns: cfg.conns, Plan: map[string]int{}, cfg: cfg, Steered: Steered{Scenario: cfg.name()},
+		Machine: machine.Here(), Conns: cfg.conns, Plan: map[string]int{}, cfg: cfg, Steered: Steered{Scenario: cfg.scenario.name},
 		IdleMS: table.Millis(cfg.idle), BeatMS: table.Millis(cfg.heartbeat), TickMS: table.Millis(tick),
 	}
 }
@@ -99,7 +99,7 @@ func (r *report) Table(w io.Writer) {
 	add := func(name, format string, args ...any) {
 		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	if r.cfg.scenario != nil {
+	if r.cfg.isSteered() {
 		add("scenario", "%s: %s", r.Scenario, r.cfg.scenario.does)
 	} else {
 		add("limits", "closed after %v without activity, or %v without a heartbeat", r.cfg.idle, r.cfg.staleAfter())

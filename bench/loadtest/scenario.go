@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,26 +19,26 @@ import (
 // of the time nothing is done, so that idle times spread.
 type scenario struct {
 	name, does string
-	quits      float64     // until this part of the time connections fall silent
-	reason     idle.Reason // what connections are ended for
+	quits      float64 // until this part of the time connections fall silent; 0 for idle
 
 	// play does it, and returns when nothing is left to do.
-	play func(s *steering, ctx context.Context) error
+	play func(l *load, ctx context.Context) error
 
-	// window returns from when a connection may be ended, and by when it has to be.
-	window func(s *steering, e *end) (from, due int64)
+	// window returns from when a connection may be ended, by when it has to be, and for which reason.
+	window func(l *load, k kind, e *end) (from, due int64, reason idle.Reason)
 
 	// check adds figures to the report, and what is wrong with them.
-	check func(s *steering)
+	check func(l *load)
 }
 
 // Before a drain begins, all leavers have left: the turn of a connection that isn't there any more
 // is left out, so the rate would not be even.
 func scenarios() []scenario {
 	return []scenario{
-		{"reload", "a shorter IdleTimeout, by SetPolicy", 0.75, idle.ReasonIdle, (*steering).reload, (*steering).overdue, (*steering).checkReload},
-		{"drain", "all connections are ended evenly over half of the time, the most idle first", 0.15, idle.ReasonDrain, (*steering).drain, (*steering).inTurn, (*steering).checkDrain},
-		{"evict", "newcomers, 1 % per second, come when there is no room", 0.25, idle.ReasonEvict, (*steering).evict, (*steering).beyondGrace, (*steering).checkEvict},
+		{"idle", "nothing, which is the default", 0, (*load).awaitEnd, (*load).due, func(*load) {}},
+		{"reload", "a shorter IdleTimeout, by SetPolicy", 0.75, (*load).reload, (*load).overdue, (*load).checkReload},
+		{"drain", "all connections are ended evenly over half of the time, the most idle first", 0.15, (*load).drain, (*load).inTurn, (*load).checkDrain},
+		{"evict", "newcomers, 1 % per second, come when there is no room", 0.25, (*load).evict, (*load).beyondGrace, (*load).checkEvict},
 	}
 }
 
@@ -53,28 +51,25 @@ const (
 )
 
 func scenarioUsage() string {
-	var text strings.Builder
-	text.WriteString("what is done to the connections while they are open; nothing without a `name`")
+	text := "what is done to the connections while they are open, by `name`"
 	for _, s := range scenarios() {
-		fmt.Fprintf(&text, "; %s: %s", s.name, s.does)
+		text += fmt.Sprintf("; %s: %s", s.name, s.does)
 	}
-	return text.String()
+	return text
 }
 
 func (c *config) setScenario(name string) error {
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
 	if i < 0 {
-		return errors.New("it must be reload, drain or evict")
+		return errors.New("it must be idle, reload, drain or evict")
 	}
-	c.scenario = &all[i]
+	c.scenario = all[i]
 	return nil
 }
 
-func (c *config) checkScenario() error {
-	c.heartbeat, c.duration = 0, cmp.Or(c.duration, 40*time.Second)
-	return program.Within("duration", c.duration, 8*c.idle, day, fmt.Sprintf(", eight times the -idle of %v or more", c.idle))
-}
+// isSteered reports whether something is done to the connections.
+func (c *config) isSteered() bool { return c.scenario.quits > 0 }
 
 // over is how long a drain takes.
 func (c *config) over() time.Duration { return c.duration / 2 }
@@ -96,87 +91,56 @@ type Steered struct {
 	Failures []string `json:"failures,omitempty"`
 }
 
-// A steering plays a scenario.
-type steering struct {
-	*load
-	tracker *idle.Tracker
-	told    tally // when connections had their turn, by seconds since begun
-
-	begun, stop int64 // when it begins, and when the rest is ended
-	changed     int64 // when the shorter limit was in force
-}
-
-func (s *steering) play(ctx context.Context, t *idle.Tracker) error {
-	s.tracker = t
-	if !s.await(ctx, 0.25) {
-		return nil
-	}
-	s.begun = s.now()
-	return s.cfg.scenario.play(s, ctx)
-}
-
 // await waits until a part of the time has passed, and reports whether ctx is not done.
-func (s *steering) await(ctx context.Context, part float64) bool {
-	return program.Sleep(ctx, time.Duration(part*float64(s.cfg.duration))-time.Since(s.start))
-}
-
-// window returns when the scenario may end a connection, when it has to, and for which reason.
-func (s *steering) window(_ kind, e *end) (from, due int64, reason idle.Reason) {
-	from, due = s.cfg.scenario.window(s, e)
-	return from, due, s.cfg.scenario.reason
-}
-
-// check checks the figures.
-func (s *steering) check() {
-	s.cfg.scenario.check(s)
-	s.limit("late_ms", table.Millis(s.late.At(100)), table.Millis(time.Duration(s.allowance())))
+func (l *load) await(ctx context.Context, part float64) bool {
+	return program.Sleep(ctx, time.Duration(part*float64(l.cfg.duration))-time.Since(l.start))
 }
 
 // limit notes a failure if a figure is more than it may be.
-func (s *steering) limit(name string, is, most float64) {
+func (l *load) limit(name string, is, most float64) {
 	if !(is <= most) {
-		s.fail("%s is %v, more than %v", name, is, most)
+		l.fail("%s is %v, more than %v", name, is, most)
 	}
 }
 
-func (s *steering) fail(format string, args ...any) {
-	s.rep.Failures = append(s.rep.Failures, fmt.Sprintf(format, args...))
+func (l *load) fail(format string, args ...any) {
+	l.rep.Failures = append(l.rep.Failures, fmt.Sprintf(format, args...))
 }
 
 // reload makes the limit shorter.
-func (s *steering) reload(ctx context.Context) error {
-	err := s.tracker.SetPolicy(idle.Policy{IdleTimeout: s.cfg.idle})
-	s.changed = s.now()
-	s.await(ctx, 1)
+func (l *load) reload(ctx context.Context) error {
+	err := l.tracker.SetPolicy(idle.Policy{IdleTimeout: l.cfg.idle})
+	l.changed = l.now()
+	l.await(ctx, 1)
 	return err
 }
 
 // overdue is the window of a connection under the shorter limit. While the limit changes,
 // it may be followed, and need not be.
-func (s *steering) overdue(e *end) (from, due int64) {
-	passed := e.last&^belated + int64(s.cfg.idle)
-	return max(passed, s.begun), max(passed, s.changed)
+func (l *load) overdue(_ kind, e *end) (from, due int64, reason idle.Reason) {
+	passed := e.last&^belated + int64(l.cfg.idle)
+	return max(passed, l.begun), max(passed, l.changed), idle.ReasonIdle
 }
 
 // checkReload finds out when the last one was ended that was overdue.
-func (s *steering) checkReload() {
+func (l *load) checkReload() {
 	var last int64
-	for i := range s.peers {
-		if e := &s.peers[i].end; e.reason != 0 && e.last+int64(s.cfg.idle) < s.begun {
-			last = max(last, e.at-s.begun)
+	for i := range l.peers {
+		if e := &l.peers[i].end; e.reason != 0 && e.last+int64(l.cfg.idle) < l.begun {
+			last = max(last, e.at-l.begun)
 		}
 	}
-	s.rep.ReloadS = table.Round(time.Duration(last).Seconds(), 3)
-	s.limit("reload_s", s.rep.ReloadS, time.Duration(s.allowance()).Seconds())
-	if s.rep.Closed == 0 {
-		s.fail("nobody was ended")
+	l.rep.ReloadS = table.Round(time.Duration(last).Seconds(), 3)
+	l.limit("reload_s", l.rep.ReloadS, time.Duration(l.allowance()).Seconds())
+	if l.rep.Closed == 0 {
+		l.fail("nobody was ended")
 	}
 }
 
-func (s *steering) drain(ctx context.Context) error {
-	force := s.cfg.over() * 5 / 4
-	s.stop = s.begun + int64(force)
-	d, err := s.tracker.Drain(idle.Drain{Duration: s.cfg.over(), ForceAfter: force})
+func (l *load) drain(ctx context.Context) error {
+	force := l.cfg.over() * 5 / 4
+	l.stop = l.begun + int64(force)
+	d, err := l.tracker.Drain(idle.Drain{Duration: l.cfg.over(), ForceAfter: force})
 	if err != nil {
 		return err
 	}
@@ -184,28 +148,28 @@ func (s *steering) drain(ctx context.Context) error {
 	case <-d.Done():
 	case <-ctx.Done():
 	case <-time.After(force + 10*time.Second):
-		s.fail("the drain has not finished: %d connections are left", d.Left())
+		l.fail("the drain has not finished: %d connections are left", d.Left())
 	}
 	return nil
 }
 
 // inTurn is the window of a connection in a drain. Those at work are ended when they
 // finish, or at the stop.
-func (s *steering) inTurn(e *end) (from, due int64) {
-	from, due = s.begun, s.begun+int64(s.cfg.over())
+func (l *load) inTurn(_ kind, e *end) (from, due int64, reason idle.Reason) {
+	from, due = l.begun, l.begun+int64(l.cfg.over())
 	switch e.state {
 	case working:
-		from, due = s.stop, s.stop
+		from, due = l.stop, l.stop
 	case rested:
 		due = max(due, e.last)
 	}
-	return from, due
+	return from, due, idle.ReasonDrain
 }
 
 // checkDrain checks the rate. That the most idle go first is a matter of package idle's tests.
-func (s *steering) checkDrain() {
-	s.rep.RateErrorPct = table.Round(s.told.rateError(), 2)
-	s.limit("rate_error_pct", s.rep.RateErrorPct, mostRateError)
+func (l *load) checkDrain() {
+	l.rep.RateErrorPct = table.Round(l.told.rateError(), 2)
+	l.limit("rate_error_pct", l.rep.RateErrorPct, mostRateError)
 }
 
 // A tally counts by seconds.
@@ -238,7 +202,7 @@ func (t *tally) rateError() (worst float64) {
 }
 
 // evicts reports whether connections are evicted.
-func (c *config) evicts() bool { return c.scenario != nil && c.scenario.reason == idle.ReasonEvict }
+func (c *config) evicts() bool { return c.scenario.name == "evict" }
 
 // grace is how long a connection has to be idle until it may be evicted.
 func (c *config) grace() time.Duration { return c.idle / 2 }
@@ -253,27 +217,27 @@ func (c *config) newcomers() int {
 }
 
 // evict fills a tracker that has no room with newcomers, some at a time.
-func (s *steering) evict(ctx context.Context) error {
-	room := int(s.tracker.Stats().Live)
-	if err := s.tracker.SetCapacity(idle.Capacity{MaxConns: room, MinIdle: s.cfg.grace()}); err != nil {
+func (l *load) evict(ctx context.Context) error {
+	room := int(l.tracker.Stats().Live)
+	if err := l.tracker.SetCapacity(idle.Capacity{MaxConns: room, MinIdle: l.cfg.grace()}); err != nil {
 		return err
 	}
 	var cost stats.Spread
-	most, hooks, comers := uint64(0), s.hooks(), s.peers[s.cfg.conns:]
-	batch := max(1, min(s.cfg.conns/1000, 100))
+	most, hooks, comers := uint64(0), l.hooks(), l.peers[l.cfg.conns:]
+	batch := max(1, min(l.cfg.conns/1000, 100))
 	for i := range comers {
 		if i%batch == 0 {
-			most = max(most, s.tracker.Stats().Live)
-			if !s.await(ctx, 0.25+0.5*float64(i)/float64(len(comers))) {
+			most = max(most, l.tracker.Stats().Live)
+			if !l.await(ctx, 0.25+0.5*float64(i)/float64(len(comers))) {
 				break
 			}
 		}
 		p := &comers[i]
 		p.kind, p.quit = silent, 0
-		before := s.now()
+		before := l.now()
 		p.begin(before)
-		err := s.tracker.Track(s.conn(p), p, hooks)
-		cost.Add(time.Duration(s.now() - before))
+		err := l.tracker.Track(l.conn(p), p, hooks)
+		cost.Add(time.Duration(l.now() - before))
 		switch {
 		case errors.Is(err, idle.ErrFull):
 			p.state.Store(unborn)
@@ -282,27 +246,27 @@ func (s *steering) evict(ctx context.Context) error {
 		}
 	}
 	program.Sleep(ctx, 10*tick) // until evictions are carried out
-	s.rep.AdmissionNS, s.rep.AdmissionP99NS = float64(cost.At(50)), float64(cost.At(99))
+	l.rep.AdmissionNS, l.rep.AdmissionP99NS = float64(cost.At(50)), float64(cost.At(99))
 	over := 100 * float64(int(most)-room-batch) / float64(room)
-	s.limit("connections beyond the capacity, in percent,", table.Round(over, 2), mostOver)
+	l.limit("connections beyond the capacity, in percent,", table.Round(over, 2), mostOver)
 	return nil
 }
 
 // beyondGrace is the window of one that may be evicted.
-func (s *steering) beyondGrace(e *end) (from, due int64) {
+func (l *load) beyondGrace(_ kind, e *end) (from, due int64, reason idle.Reason) {
 	if e.state == working {
-		return noTime, noTime
+		return noTime, noTime, idle.ReasonEvict
 	}
-	return max(s.begun, e.last&^belated+int64(s.cfg.grace())), noTime
+	return max(l.begun, e.last&^belated+int64(l.cfg.grace())), noTime, idle.ReasonEvict
 }
 
 // checkEvict checks that nobody was refused. That is right, because there always are
 // connections that may be evicted: a quarter are silent from the beginning, and newcomers
 // take the place of a fifth.
-func (s *steering) checkEvict() {
-	st := s.tracker.Stats()
-	s.limit("refused", float64(st.Refused), 0)
+func (l *load) checkEvict() {
+	st := l.tracker.Stats()
+	l.limit("refused", float64(st.Refused), 0)
 	if st.Evicted == 0 {
-		s.fail("nobody was evicted")
+		l.fail("nobody was evicted")
 	}
 }
