@@ -42,17 +42,13 @@ type suite struct {
 	module   string // empty for the standard library
 	version  string // of the module, if our go.mod doesn't require it
 	packages []string
+	hook     string // the type of SuitesHook, a variable that the first patch declares
 	patches  []patch
 	differ   map[string]string // tests that are known to differ, and why
 }
 
-// A patch inserts code in a file.
-type patch struct {
-	file    string // such as net/http/server.go
-	after   string // whole lines that the file has once
-	insert  string
-	declare string // a variable, without var; it may be empty
-}
+// A patch inserts code in a file, such as net/http/server.go, after whole lines that it has once.
+type patch struct{ file, after, insert string }
 
 const (
 	fasthttp  = "github.com/valyala/fasthttp"
@@ -68,12 +64,8 @@ const (
 func suites() []suite {
 	return []suite{{
 		name: "nethttp", packages: []string{"net/http", "net/http/httptest", "net/http/httputil"},
-		patches: []patch{{
-			file:    "net/http/server.go",
-			after:   "func (s *Server) Serve(l net.Listener) error {",
-			insert:  "	if SuitesHook != nil { l = SuitesHook(s, l) }",
-			declare: "SuitesHook func(*Server, net.Listener) net.Listener",
-		}},
+		hook:    "func(*Server, net.Listener) net.Listener",
+		patches: []patch{{"net/http/server.go", "func (s *Server) Serve(l net.Listener) error {", "if SuitesHook != nil { l = SuitesHook(s, l) }"}},
 		differ: map[string]string{
 			"TestTLSServerWithoutTLSConn":         tlsConn,
 			"TestClientServerTLSConnWrapper":      tlsConn, // since Go 1.27
@@ -88,61 +80,41 @@ func suites() []suite {
 		},
 	}, {
 		name: "fasthttp", module: fasthttp, packages: []string{fasthttp, fasthttp + "/fasthttpadaptor", fasthttp + "/fasthttpproxy"},
-		patches: []patch{{
-			file:    fasthttp + "/server.go",
-			after:   "func (s *Server) Serve(ln net.Listener) error {",
-			insert:  "	if SuitesHook != nil { ln = SuitesHook(s, ln) }",
-			declare: "SuitesHook func(*Server, net.Listener) net.Listener",
-		}},
-		differ: map[string]string{"TestAllocationClient": "it counts allocations, and a handler with a HandlerTimeout has a goroutine of its own"},
+		hook:    "func(*Server, net.Listener) net.Listener",
+		patches: []patch{{fasthttp + "/server.go", "func (s *Server) Serve(ln net.Listener) error {", "if SuitesHook != nil { ln = SuitesHook(s, ln) }"}},
+		differ:  map[string]string{"TestAllocationClient": "it counts allocations, and a handler with a HandlerTimeout has a goroutine of its own"},
 	}, {
 		name: "gnet", module: gnet, packages: []string{gnet},
-		patches: []patch{{
-			file:    gnet + "/engine_unix.go",
-			after:   "func run(eventHandler EventHandler, listeners []*listener, options *Options, addrs []string) error {",
-			insert:  "	if SuitesHook != nil { eventHandler = SuitesHook(eventHandler) }",
-			declare: "SuitesHook func(EventHandler) EventHandler",
-		}, {
-			file:   gnet + "/client_unix.go",
-			after:  "func NewClient(eh EventHandler, opts ...Option) (cli *Client, err error) {",
-			insert: "	if SuitesHook != nil { eh = SuitesHook(eh) }",
-		}, {
-			file:   gnet + "/listener_unix.go", // its ports are fixed, and may be in TIME_WAIT since the last run
-			after:  "func initListener(network, addr string, options *Options) (ln *listener, err error) {",
-			insert: "	options.ReuseAddr = true",
-		}},
+		hook: "func(EventHandler) EventHandler",
+		patches: []patch{
+			{gnet + "/engine_unix.go", "func run(eventHandler EventHandler, listeners []*listener, options *Options, addrs []string) error {",
+				"if SuitesHook != nil { eventHandler = SuitesHook(eventHandler) }"},
+			{gnet + "/client_unix.go", "func NewClient(eh EventHandler, opts ...Option) (cli *Client, err error) {", "if SuitesHook != nil { eh = SuitesHook(eh) }"},
+			{gnet + "/listener_unix.go", // its ports are fixed, and may be in TIME_WAIT since the last run
+				"func initListener(network, addr string, options *Options) (ln *listener, err error) {", "options.ReuseAddr = true"},
+		},
 	}, {
 		name: "tls", packages: []string{"crypto/tls"},
-		patches: []patch{{
-			file:    "crypto/tls/handshake_test.go",
-			after:   "func localServer(l net.Listener) {",
-			insert:  "	if SuitesHook != nil { l = SuitesHook(l) }",
-			declare: "SuitesHook func(net.Listener) net.Listener",
-		}, {
-			file:   "crypto/tls/tls_test.go",
-			after:  "		ln, err = net.Listen(\"tcp6\", \"[::1]:0\")\n	}\n	if err != nil {\n		t.Fatal(err)\n	}",
-			insert: "	if SuitesHook != nil { ln = SuitesHook(ln) }",
-		}},
+		hook: "func(net.Listener) net.Listener",
+		patches: []patch{
+			{"crypto/tls/handshake_test.go", "func localServer(l net.Listener) {", "if SuitesHook != nil { l = SuitesHook(l) }"},
+			{"crypto/tls/tls_test.go", "		ln, err = net.Listen(\"tcp6\", \"[::1]:0\")\n	}\n	if err != nil {\n		t.Fatal(err)\n	}",
+				"if SuitesHook != nil { ln = SuitesHook(ln) }"},
+		},
 	}, {
 		name: "ssh", module: crypto, version: "v0.58.0", packages: []string{crypto + "/ssh", crypto + "/ssh/agent"},
-		patches: []patch{{
-			file:    crypto + "/ssh/server.go",
-			after:   "func NewServerConn(c net.Conn, config *ServerConfig) (*ServerConn, <-chan NewChannel, <-chan *Request, error) {",
-			insert:  "	if SuitesHook != nil { c = SuitesHook(c) }",
-			declare: "SuitesHook func(net.Conn) net.Conn",
-		}, {
-			file:   crypto + "/ssh/client.go",
-			after:  "func NewClientConn(c net.Conn, addr string, config *ClientConfig) (Conn, <-chan NewChannel, <-chan *Request, error) {",
-			insert: "	if SuitesHook != nil { c = SuitesHook(c) }",
-		}},
+		hook: "func(net.Conn) net.Conn",
+		patches: []patch{
+			{crypto + "/ssh/server.go", "func NewServerConn(c net.Conn, config *ServerConfig) (*ServerConn, <-chan NewChannel, <-chan *Request, error) {",
+				"if SuitesHook != nil { c = SuitesHook(c) }"},
+			{crypto + "/ssh/client.go", "func NewClientConn(c net.Conn, addr string, config *ClientConfig) (Conn, <-chan NewChannel, <-chan *Request, error) {",
+				"if SuitesHook != nil { c = SuitesHook(c) }"},
+		},
 	}, {
 		name: "nats", module: nats, version: "v2.15.2", packages: []string{nats + "/test"},
-		patches: []patch{{
-			file:    nats + "/server/util.go",
-			after:   "func natsListen(network, address string) (net.Listener, error) {",
-			insert:  "	if SuitesHook != nil { return SuitesHook(natsListenConfig.Listen(context.Background(), network, address)) }",
-			declare: "SuitesHook func(net.Listener, error) (net.Listener, error)",
-		}},
+		hook: "func(net.Listener, error) (net.Listener, error)",
+		patches: []patch{{nats + "/server/util.go", "func natsListen(network, address string) (net.Listener, error) {",
+			"if SuitesHook != nil { return SuitesHook(natsListenConfig.Listen(context.Background(), network, address)) }"}},
 	}}
 }
 
@@ -157,11 +129,7 @@ func (p patch) apply(text string) (string, error) {
 	if n := strings.Count(text, lines); n != 1 {
 		return "", fmt.Errorf("%s has %q %d times, not once; adapt the suite to it", p.file, p.after, n)
 	}
-	text = strings.Replace(text, lines, lines+p.insert+"\n", 1)
-	if p.declare != "" {
-		text += "\nvar " + p.declare + "\n"
-	}
-	return text, nil
+	return strings.Replace(text, lines, lines+p.insert+"\n", 1), nil
 }
 
 // A workspace has a copy of what a suite tests.
@@ -185,11 +153,14 @@ func (s suite) prepare(t *testing.T) *workspace {
 	if s.module != "" {
 		w.copyModule()
 	}
-	for _, p := range s.patches {
+	for i, p := range s.patches {
 		text, err := os.ReadFile(w.current(p.file))
 		w.must(err)
 		patched, err := p.apply(string(text))
 		w.must(err)
+		if i == 0 {
+			patched += "\nvar SuitesHook " + s.hook + "\n"
+		}
 		w.put(p.file, patched)
 	}
 	return w
