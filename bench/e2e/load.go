@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -90,9 +91,9 @@ func openLoad(kind, address string, n int) (l *epollLoad, asked []time.Time, err
 		return nil, nil, err
 	}
 	if err = l.open(n); err == nil {
-		asked, err = l.exchange()
+		asked, err = l.ask()
 	}
-	if err != nil {
+	if err = cmp.Or(err, l.settle(len(asked))); err != nil {
 		l.close()
 		return nil, nil, err
 	}
@@ -146,30 +147,24 @@ func (l *epollLoad) close() {
 	unix.Close(l.epoll)
 }
 
-// exchange makes a request on each connection, and takes the answers. It returns when each
-// of the requests was made.
-func (l *epollLoad) exchange() (asked []time.Time, err error) {
+// ask makes a request on each connection. It returns when each of them was made.
+func (l *epollLoad) ask() (asked []time.Time, err error) {
 	for _, fd := range l.fds {
 		asked = append(asked, time.Now())
 		if err := l.send(int32(fd)); err != nil {
 			return nil, err
 		}
 	}
-	return asked, l.settle(len(l.fds))
+	return asked, nil
 }
 
 func (l *epollLoad) run(d time.Duration) (turn, error) {
-	for _, fd := range l.fds {
-		if err := l.send(int32(fd)); err != nil {
-			return turn{}, err
-		}
-	}
-	before, _, err := l.keepBusy(warmUp)
-	if err != nil {
+	if _, err := l.ask(); err != nil {
 		return turn{}, err
 	}
+	before, _, warmErr := l.keepBusy(warmUp)
 	done, took, err := l.keepBusy(d)
-	if err != nil {
+	if err := cmp.Or(warmErr, err); err != nil {
 		return turn{}, err
 	}
 	return turn{opsPerS: float64(done) / took.Seconds(), ops: before + done + len(l.fds)}, l.settle(len(l.fds))
@@ -178,7 +173,7 @@ func (l *epollLoad) run(d time.Duration) (turn, error) {
 // settle takes the answers that are outstanding.
 func (l *epollLoad) settle(outstanding int) error {
 	for outstanding > 0 {
-		n, err := l.wait(patience, nothing)
+		n, err := l.wait(patience, nil)
 		if err != nil {
 			return err
 		}
@@ -186,8 +181,6 @@ func (l *epollLoad) settle(outstanding int) error {
 	}
 	return nil
 }
-
-func nothing(fd int32) error { return nil }
 
 // keepBusy sends a request for every answer, for a time that it returns.
 func (l *epollLoad) keepBusy(d time.Duration) (done int, took time.Duration, err error) {
@@ -212,14 +205,16 @@ func (l *epollLoad) send(fd int32) error {
 	return err
 }
 
-// wait waits for answers, calls then for every connection whose answer is complete, and
+// wait waits for answers, calls then, if it is not nil, for every connection whose answer is complete, and
 // returns how many those are. It fails if nothing arrives in the given time, unless that is 0.
 func (l *epollLoad) wait(within time.Duration, then func(fd int32) error) (complete int, err error) {
 	events, err := l.poll(within, func(fd int32) error {
 		if err := l.receive(fd); err != nil || l.due[fd] > 0 {
 			return err
 		}
-		complete++
+		if complete++; then == nil {
+			return nil
+		}
 		return then(fd)
 	})
 	if err == nil && events == 0 && within > 0 {
@@ -231,8 +226,8 @@ func (l *epollLoad) wait(within time.Duration, then func(fd int32) error) (compl
 // poll waits until something arrives, but not for longer than the given time. It calls hear
 // for each connection that has input, and returns how many there are.
 func (l *epollLoad) poll(within time.Duration, hear func(fd int32) error) (events int, err error) {
-	n, err := unix.EpollWait(l.epoll, l.events[:], int(within.Milliseconds()))
-	for errors.Is(err, unix.EINTR) {
+	n := 0
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
 		n, err = unix.EpollWait(l.epoll, l.events[:], int(within.Milliseconds()))
 	}
 	if err != nil {
@@ -295,11 +290,11 @@ func (p *pacedLoad) run(d time.Duration) (turn, error) {
 	outstanding, ops := 0, max(int(d/p.gap), 1)
 	for i := range ops {
 		sleepUntil(begun.Add(time.Duration(i) * p.gap))
-		complete, err := p.wait(0, nothing)
+		complete, err := p.wait(0, nil)
 		outstanding -= complete
 		fd := p.fds[p.next]
 		for err == nil && p.due[fd] > 0 { // the server is a whole turn of the connections behind
-			complete, err = p.wait(patience, nothing)
+			complete, err = p.wait(patience, nil)
 			outstanding -= complete
 		}
 		if err == nil {

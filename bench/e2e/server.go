@@ -42,8 +42,8 @@ func (o order) config() server.Config {
 	return c
 }
 
-// serve is what a child does: it runs a server, tells its address, and answers each
-// question with how much memory it uses.
+// serve is what a child does: it runs a server until its parent is gone, tells its address, and answers
+// each question with how much memory it uses.
 func serve(parent *child.Parent) error {
 	var ord order
 	if err := parent.Hear(&ord); err != nil {
@@ -54,7 +54,10 @@ func serve(parent *child.Parent) error {
 	if err != nil {
 		return err
 	}
-	return s.Serve(parent, func() any { return memoryInUse() })
+	for err = parent.Tell(s.Address); err == nil && parent.Hear(new(any)) == nil; {
+		err = parent.Tell(memoryInUse())
+	}
+	return err
 }
 
 // memoryInUse returns how many bytes this process uses: all that the runtime has, except

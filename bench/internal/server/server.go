@@ -14,7 +14,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -129,23 +128,4 @@ func FreeAddress() (address string, err error) {
 		}
 	}
 	return "", err
-}
-
-// Serve serves in a child, until its parent has stopped it. It tells its address first, and then
-// an answer to each question.
-func (s *Server) Serve(parent *child.Parent, answer func() any) error {
-	parent.Tell(s.Address) // if that fails, so does what is heard
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		for parent.Hear(new(any)) == nil {
-			parent.Tell(answer())
-		}
-	}()
-	select {
-	case <-s.ended:
-		return errors.Join(errors.New("the server ended before its time"), s.err)
-	case <-gone:
-		return nil
-	}
 }
