@@ -86,36 +86,35 @@ func newProgram() *program.Program[*report] {
 		Begin: func() string {
 			return fmt.Sprintf("e2e: what timeouts cost a whole server; %s, %d rounds", c.server, c.rounds)
 		},
-		Run: func(ctx context.Context, show func(string, ...any)) (*report, error) {
-			return measureAll(ctx, *c, show)
-		},
+		Run: c.run,
 	}
 }
 
 // longRounds is how many rounds there are of what takes long in each.
 func (c *config) longRounds() int { return max(c.rounds/10, 1) }
 
-func measureAll(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
+// run measures all servers that were asked for.
+func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, error) {
 	rep := &report{Machine: machine.Here("github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp")}
 	core, err := allotCores()
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
 	}
-	kinds := []string{cfg.server}
-	if cfg.server == "all" {
+	kinds := []string{c.server}
+	if c.server == "all" {
 		kinds = server.Kinds()
 	}
 	for _, kind := range kinds {
-		b := &bench{ctx: ctx, kind: kind, core: core, cfg: cfg, show: show, conns: fullConns, rounds: cfg.rounds, turns: fullTurns}
+		b := &bench{ctx: ctx, kind: kind, core: core, cfg: c, show: show, conns: fullConns, rounds: c.rounds, turns: fullTurns}
 		if kind == server.HTTP2 {
 			b.conns /= streams
 		}
-		if cfg.idle > 0 {
-			b.conns, b.rounds, b.turns = idleConns, cfg.longRounds(), cfg.idle
+		if c.idle > 0 {
+			b.conns, b.rounds, b.turns = idleConns, c.longRounds(), c.idle
 		}
 		r := result{Server: kind, Conns: b.conns, Rounds: b.rounds}
 		switch {
-		case cfg.idle == 0:
+		case c.idle == 0:
 			if r.Variants, err = b.compare(); err == nil {
 				r.Crowd, err = b.gather()
 			}
@@ -143,7 +142,7 @@ type bench struct {
 	ctx  context.Context
 	kind string
 	core int
-	cfg  config
+	cfg  *config
 	show func(string, ...any)
 
 	conns, rounds int
@@ -270,7 +269,6 @@ type result struct {
 	Crowd    *crowd    `json:"crowd,omitempty"`
 }
 
-// A report is the result of a run.
 type report struct {
 	Machine machine.Machine `json:"machine"`
 	Servers []result        `json:"servers"`
@@ -279,7 +277,6 @@ type report struct {
 // Status is a pass: figures are for people to judge.
 func (r *report) Status() int { return program.Pass }
 
-// Table writes r for people.
 func (r *report) Table(w io.Writer) {
 	fmt.Fprintln(w, r.Machine)
 	for _, s := range r.Servers {

@@ -14,7 +14,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"flag"
 	"fmt"
 	"time"
@@ -35,7 +34,7 @@ func newProgram() *program.Program[*report] {
 		Begin: func() string {
 			return fmt.Sprintf("loadtest: %s mock connections, scenario %s; about %v", table.Group(c.conns), c.scenario.name, c.duration+5*time.Second)
 		},
-		Run: func(ctx context.Context, show func(string, ...any)) (*report, error) { return runMock(ctx, *c, show) },
+		Run: c.run,
 	}
 }
 
@@ -77,9 +76,4 @@ func (c *config) check() error {
 	}
 	return cmp.Or(err, program.Within("duration", c.duration, c.longest()+c.longest()/4, day,
 		fmt.Sprintf(" with -idle %v and -heartbeat %v, so that what falls silent is due before the end", c.idle, c.heartbeat)))
-}
-
-// rampUp returns how long it takes to open the connections: a second for each million.
-func (c *config) rampUp() time.Duration {
-	return min(time.Duration(c.conns)*time.Microsecond, c.duration/8)
 }

@@ -115,11 +115,11 @@ func (l *load) ping(p *peer) error {
 	return nil
 }
 
-// runMock runs the test.
-func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
-	l := newLoad(cfg)
+// run runs the test.
+func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, error) {
+	l := newLoad(*c)
 	var err error
-	if l.tracker, err = idle.New(cfg.policy(), &idle.Options{Tick: tick}); err != nil {
+	if l.tracker, err = idle.New(c.policy(), &idle.Options{Tick: tick}); err != nil {
 		return nil, err
 	}
 	l.start = time.Now()
@@ -128,18 +128,18 @@ func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*repor
 	var sweepers sync.WaitGroup
 	n := runtime.GOMAXPROCS(0)
 	for i := range n {
-		sweepers.Go(func() { (&sweeper{load: l}).run(sweeping, cfg.conns*i/n, cfg.conns*(i+1)/n) })
+		sweepers.Go(func() { (&sweeper{load: l}).run(sweeping, c.conns*i/n, c.conns*(i+1)/n) })
 	}
 	sweepers.Go(func() {
 		for program.Sleep(sweeping, time.Second/2) {
-			show("%.0f/%.0f s  %s live", time.Since(l.start).Seconds(), cfg.duration.Seconds(), table.Group(l.tracker.Stats().Live))
+			show("%.0f/%.0f s  %s live", time.Since(l.start).Seconds(), c.duration.Seconds(), table.Group(l.tracker.Stats().Live))
 		}
 	})
 	err = l.track(ctx)
 	l.rep.Setup = table.Round(time.Since(l.start).Seconds(), 3)
-	if err == nil && (!cfg.isSteered() || l.await(ctx, 0.25)) {
+	if err == nil && (!c.isSteered() || l.await(ctx, 0.25)) {
 		l.begun = l.now()
-		err = cfg.scenario.play(l, ctx)
+		err = c.scenario.play(l, ctx)
 	}
 	stop()
 	sweepers.Wait()
@@ -154,7 +154,7 @@ func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*repor
 		l.rep.judge(&l.peers[i], end, l)
 	}
 	l.rep.Expected = l.rep.Closed - l.rep.Early + l.rep.Missed
-	if cfg.scenario.check(l); cfg.isSteered() {
+	if c.scenario.check(l); c.isSteered() {
 		l.limit("late_ms", table.Millis(l.late.At(100)), table.Millis(time.Duration(l.allowance())))
 	}
 	l.rep.finish(l, end, counts, len(handedBack))
@@ -198,7 +198,7 @@ func (l *load) track(ctx context.Context) error {
 		}
 		if i%1024 == 0 {
 			l.tracked.Store(int64(i))
-			at := time.Duration(float64(i) / float64(l.cfg.conns) * float64(l.cfg.rampUp()))
+			at := min(time.Microsecond, l.cfg.duration/8/time.Duration(l.cfg.conns)) * time.Duration(i) // a second for each million
 			if !program.Sleep(ctx, at-time.Since(l.start)) {
 				return nil
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A report is the result of a run.
 type report struct {
 	Machine  machine.Machine `json:"machine"`
 	Conns    int             `json:"conns"`
@@ -79,7 +78,6 @@ func (r *report) faults() (all []string) {
 	return append(all, r.Failures...)
 }
 
-// Status is the exit status.
 func (r *report) Status() int {
 	if len(r.faults()) > 0 {
 		return program.Fail
@@ -87,7 +85,6 @@ func (r *report) Status() int {
 	return program.Pass
 }
 
-// Table writes r for people.
 func (r *report) Table(w io.Writer) {
 	var kinds []string
 	for k := range numKinds {

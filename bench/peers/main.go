@@ -60,11 +60,7 @@ func newProgram() *program.Program[*report] {
 		Begin: func() string {
 			return fmt.Sprintf("peers: %d contests, %d rounds, each turn in a process of its own", len(c.contests()), c.rounds)
 		},
-		Run: func(ctx context.Context, show func(string, ...any)) (*report, error) {
-			contests := c.contests()
-			err := hold(ctx, c, contests, show)
-			return newReport(c, contests), err
-		},
+		Run: c.hold,
 	}
 }
 
@@ -114,21 +110,22 @@ func (c *config) contests() (all []*contest) {
 }
 
 // hold runs all contests, in a different order each round.
-func hold(ctx context.Context, cfg *config, contests []*contest, show func(string, ...any)) error {
-	for round := range cfg.rounds {
+func (c *config) hold(ctx context.Context, show func(string, ...any)) (*report, error) {
+	contests := c.contests()
+	for round := range c.rounds {
 		for i, at := range rand.Perm(len(contests)) {
 			ct := contests[at]
-			show("round %d of %d, turn %d of %d: %s/%s", round+1, cfg.rounds, i+1, len(contests), ct.work.name, ct.kind.Name)
-			o, err := delegate(ctx, order{ct.work.name, ct.kind.Name, ct.conns, cfg.quick})
+			show("round %d of %d, turn %d of %d: %s/%s", round+1, c.rounds, i+1, len(contests), ct.work.name, ct.kind.Name)
+			o, err := delegate(ctx, order{ct.work.name, ct.kind.Name, ct.conns, c.quick})
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return nil, ctx.Err()
 			}
 			if ct.failed = err; err == nil {
 				ct.outcomes = append(ct.outcomes, o)
 			}
 		}
 	}
-	return nil
+	return newReport(c, contests), nil
 }
 
 // An order is what a child is told.
@@ -177,7 +174,6 @@ func delegate(ctx context.Context, ord order) (o outcome, err error) {
 	return o, heard
 }
 
-// A report is the result of a run.
 type report struct {
 	Machine machine.Machine `json:"machine"`
 	Quick   bool            `json:"quick"`
@@ -234,10 +230,8 @@ func (ct *contest) figure(m measure) figure {
 	return f
 }
 
-// Status is the exit status.
 func (r *report) Status() int { return program.Pass }
 
-// Table writes r for people.
 func (r *report) Table(w io.Writer) {
 	columns := []string{"", "unit"}
 	fmt.Fprintln(w, r.Machine)

@@ -201,7 +201,6 @@ type tried struct {
 	ours bool // a client that holds it is a failure
 }
 
-// Status is the exit status.
 func (r *report) Status() int {
 	for _, s := range r.Servers {
 		if s.ours && (slices.ContainsFunc(s.Results, result.bad) || s.Load != nil && s.Load.Failed > 0) {
@@ -211,7 +210,6 @@ func (r *report) Status() int {
 	return program.Pass
 }
 
-// Table writes r for people.
 func (r *report) Table(w io.Writer) {
 	fmt.Fprintln(w, r.Machine)
 	for _, s := range r.Servers {

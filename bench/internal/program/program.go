@@ -26,8 +26,8 @@ const (
 
 // A Result is what a run has found. With -json it is written as JSON.
 type Result interface {
-	Table(w io.Writer)
-	Status() int
+	Table(w io.Writer) // writes it for people
+	Status() int       // the exit status
 }
 
 // A Program is a benchmark with results of type R.

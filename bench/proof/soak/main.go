@@ -230,7 +230,6 @@ func (t *target) reconcile() (faults []string) {
 	return faults
 }
 
-// A report is the result of a soak.
 type report struct {
 	Machine machine.Machine   `json:"machine"`
 	Seconds float64           `json:"duration_s"`
@@ -242,7 +241,6 @@ type report struct {
 	Servers map[string]*tally `json:"servers"`
 }
 
-// Status is the exit status.
 func (r *report) Status() int {
 	bad := len(r.Faults)
 	for _, t := range r.Servers {
@@ -254,7 +252,6 @@ func (r *report) Status() int {
 	return program.Pass
 }
 
-// Table writes r for people.
 func (r *report) Table(w io.Writer) {
 	rows := [][]string{{"server", "clients", "left", "closed", "late ms p50", "p99", "unsure", "violated"}}
 	for _, kind := range server.Kinds() {
