@@ -48,7 +48,7 @@ func (c *client) exchange() error {
 }
 
 // live lives a life, and notes the outcome. Some lives on servers of HTTP don't get to a request, nor to TLS.
-func (s *soak) live(ctx context.Context, t *target, life int, rng *rand.Rand) {
+func (t *target) live(ctx context.Context, life int, rng *rand.Rand) {
 	kind := t.kind
 	if life == silentAtFirst || life == trickler {
 		kind = server.Net
@@ -77,7 +77,7 @@ func (s *soak) live(ctx context.Context, t *target, life int, rng *rand.Rand) {
 	if err == nil {
 		c.Close()
 	}
-	t.tally.add(o)
+	t.add(o)
 }
 
 // closed is the outcome of a connection that was closed and should not have been.

@@ -64,15 +64,11 @@ func newProgram() *program.Program[*report] {
 	}
 }
 
-// A target is a server under load, which runs in this process.
+// A target is a server under load, which runs in this process, and what became of its clients.
 type target struct {
-	*server.Server
-	kind  string
-	tally tally
-}
+	*server.Server `json:"-"`
+	kind           string
 
-// A tally is what became of the clients of a server.
-type tally struct {
 	mu       sync.Mutex
 	Dials    int            `json:"dials"`
 	Left     int            `json:"left"`     // by themselves, as they were to
@@ -84,7 +80,7 @@ type tally struct {
 }
 
 // add notes what became of a client.
-func (t *tally) add(o outcome) {
+func (t *target) add(o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Dials++
@@ -102,15 +98,6 @@ func (t *tally) add(o outcome) {
 	default:
 		t.Left++
 	}
-}
-
-// start starts a server with limits that are all the same.
-func start(kind string) (*target, error) {
-	s, err := server.Start(server.Config{
-		Kind: kind, Variant: server.Ours, Policy: idle.Policy{IdleTimeout: limit},
-		Timeouts: httplimits.Timeouts{HandshakeTimeout: limit, HeaderTimeout: limit, KeepAliveTimeout: limit},
-	})
-	return &target{Server: s, kind: kind, tally: tally{Closed: map[string]int{}}}, err
 }
 
 // A level is how much is in use.
@@ -142,18 +129,21 @@ func settle(targets []*target, enough func(level) bool) (l level) {
 }
 
 func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, error) {
-	r := &report{Machine: machine.Here("github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp"), Conns: c.conns, Servers: map[string]*tally{}}
+	r := &report{Machine: machine.Here("github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp"), Conns: c.conns, Servers: map[string]*target{}}
 	var targets []*target
 	for _, kind := range server.Kinds() {
-		t, err := start(kind)
+		s, err := server.Start(server.Config{
+			Kind: kind, Variant: server.Ours, Policy: idle.Policy{IdleTimeout: limit},
+			Timeouts: httplimits.Timeouts{HandshakeTimeout: limit, HeaderTimeout: limit, KeepAliveTimeout: limit},
+		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
-		defer t.Stop()
-		targets = append(targets, t)
+		defer s.Stop()
+		r.Servers[kind] = &target{Server: s, kind: kind, Closed: map[string]int{}}
+		targets = append(targets, r.Servers[kind])
 	}
-	s := &soak{c.conns, targets}
-	s.load(ctx, 4*limit, func(string, ...any) {}) // what is made once, or kept for the next connection, is there after that
+	c.load(ctx, targets, 4*limit, show) // what is made once, or kept for the next connection, is there after that
 	last := time.Now()
 	r.Before = settle(targets, func(l level) bool { // nothing has changed for two seconds
 		if l.Goroutines != r.Before.Goroutines || l.HeapMB < r.Before.HeapMB-0.05 {
@@ -162,10 +152,10 @@ func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, e
 		return time.Since(last) > 2*time.Second
 	})
 	for _, t := range targets {
-		r.Served -= t.tally.Dials
+		r.Served -= t.Dials
 	}
 	begun := time.Now()
-	s.load(ctx, c.duration, show)
+	c.load(ctx, targets, c.duration, show)
 	r.Seconds = table.Round(time.Since(begun).Seconds(), 1)
 	// The runtime keeps 450 bytes for each goroutine of the busiest moment, and maps that
 	// have grown. None of it grows with time, so a long soak finds small leaks.
@@ -175,36 +165,29 @@ func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, e
 		r.Faults = append(r.Faults, fmt.Sprintf("a leak: %+v are in use after the load, and %+v were before", r.After, r.Before))
 	}
 	for _, t := range targets {
-		r.Served += t.tally.Dials
-		r.Servers[t.kind] = &t.tally
+		r.Served += t.Dials
 		r.Faults = append(r.Faults, t.reconcile()...)
 	}
 	return r, nil
 }
 
-// A soak is one run.
-type soak struct {
-	conns   int
-	targets []*target
-}
-
 // load keeps clients on all servers for a time. A quarter of them live as long as that.
-func (s *soak) load(ctx context.Context, d time.Duration, show func(string, ...any)) {
+func (c *config) load(ctx context.Context, targets []*target, d time.Duration, show func(string, ...any)) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	begun := time.Now()
 	var all sync.WaitGroup
-	for i := range s.conns {
-		t := s.targets[i%len(s.targets)]
+	for i := range c.conns {
+		t := targets[i%len(targets)]
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		all.Go(func() {
 			program.Sleep(ctx, time.Duration(rng.Int64N(int64(limit)))) // so that they don't all come at once
-			if i/len(s.targets)%4 == 0 {
-				s.live(ctx, t, 0, rng)
+			if i/len(targets)%4 == 0 {
+				t.live(ctx, active, rng)
 			}
 			for ctx.Err() == nil {
 				short, cancel := context.WithTimeout(ctx, 2*limit+time.Duration(rng.Int64N(int64(6*limit))))
-				s.live(short, t, rng.IntN(numLives), rng)
+				t.live(short, rng.IntN(numLives), rng)
 				cancel()
 			}
 		})
@@ -218,27 +201,27 @@ func (s *soak) load(ctx context.Context, d time.Duration, show func(string, ...a
 // reconcile compares what the server has counted with what its clients have seen.
 func (t *target) reconcile() (faults []string) {
 	st := t.Stats()
-	if st.Live != 0 || int(st.Tracked) != t.tally.Dials {
-		faults = append(faults, fmt.Sprintf("%s: %d connections were tracked, and %d are live; clients made %d", t.kind, st.Tracked, st.Live, t.tally.Dials))
+	if st.Live != 0 || int(st.Tracked) != t.Dials {
+		faults = append(faults, fmt.Sprintf("%s: %d connections were tracked, and %d are live; clients made %d", t.kind, st.Tracked, st.Live, t.Dials))
 	}
 	for reason, n := range st.TimedOut {
-		seen := t.tally.Closed[reason.String()]
-		if int(n) < seen || int(n) > seen+t.tally.Unsure+t.tally.Violated {
-			faults = append(faults, fmt.Sprintf("%s: %d connections timed out by %v, and clients saw %d and are unsure of %d", t.kind, n, reason, seen, t.tally.Unsure))
+		seen := t.Closed[reason.String()]
+		if int(n) < seen || int(n) > seen+t.Unsure+t.Violated {
+			faults = append(faults, fmt.Sprintf("%s: %d connections timed out by %v, and clients saw %d and are unsure of %d", t.kind, n, reason, seen, t.Unsure))
 		}
 	}
 	return faults
 }
 
 type report struct {
-	Machine machine.Machine   `json:"machine"`
-	Seconds float64           `json:"duration_s"`
-	Conns   int               `json:"conns"`
-	Served  int               `json:"served"` // connections
-	Before  level             `json:"before"` // after the warm-up
-	After   level             `json:"after"`  // when all connections were closed
-	Faults  []string          `json:"faults"`
-	Servers map[string]*tally `json:"servers"`
+	Machine machine.Machine    `json:"machine"`
+	Seconds float64            `json:"duration_s"`
+	Conns   int                `json:"conns"`
+	Served  int                `json:"served"` // connections
+	Before  level              `json:"before"` // after the warm-up
+	After   level              `json:"after"`  // when all connections were closed
+	Faults  []string           `json:"faults"`
+	Servers map[string]*target `json:"servers"`
 }
 
 func (r *report) Status() int {

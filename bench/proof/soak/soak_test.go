@@ -24,11 +24,11 @@ func TestWrongFlags(t *testing.T) {
 
 // TestTally: a violation makes the soak fail, whatever else there is.
 func TestTally(t *testing.T) {
-	a := &tally{Closed: map[string]int{}}
+	a := &target{Closed: map[string]int{}}
 	for _, o := range []outcome{{}, {reason: idle.ReasonIdle, late: time.Millisecond}, {unsure: true}} {
 		a.add(o)
 	}
-	r := &report{Servers: map[string]*tally{"net": a}}
+	r := &report{Servers: map[string]*target{"net": a}}
 	if a.Left != 1 || a.Closed[idle.ReasonIdle.String()] != 1 || a.Unsure != 1 || r.Status() != program.Pass {
 		t.Errorf("%+v, status %d", a, r.Status())
 	}
