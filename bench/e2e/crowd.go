@@ -21,11 +21,11 @@ import (
 // wait. It has the bytes that each one takes in the server's process. It also has how late the
 // server closes them if they all fall silent together while other connections are active.
 type crowd struct {
-	Rounds   int          `json:"rounds"`
-	Waiting  int          `json:"waiting_conns"`          // how many wait while memory is measured
-	Silent   int          `json:"silent_conns,omitempty"` // how many fall silent together
-	LimitMS  float64      `json:"limit_ms,omitempty"`     // of their silence
-	Variants []crowdShare `json:"variants"`
+	Rounds   int           `json:"rounds"`
+	Waiting  int           `json:"waiting_conns"`          // how many wait while memory is measured
+	Silent   int           `json:"silent_conns,omitempty"` // how many fall silent together
+	LimitMS  float64       `json:"limit_ms,omitempty"`     // of their silence
+	Variants []*crowdShare `json:"variants"`
 }
 
 // A crowdShare is of one variant of the server. From LateMS on it is of those that have a limit.
@@ -42,6 +42,9 @@ type crowdShare struct {
 	CPUToOwn    *stats.Ratio `json:"cpu_to_own,omitempty"`
 	Early       int          `json:"early"`    // closed before their limit, in all rounds
 	NotClosed   int          `json:"unclosed"` // seconds after it
+
+	bytes, lateMS, allMS, cpu []float64 // by round; CPU in µs for each
+	active                    stats.Spread
 }
 
 const (
@@ -51,14 +54,6 @@ const (
 	crowdTries = 3
 	ownFiles   = 64 // descriptors that this process needs besides
 )
-
-// A member is what came of a variant, round by round.
-type member struct {
-	name                      string
-	bytes, lateMS, allMS, cpu []float64 // late and all in ms, CPU in µs for each
-	active                    stats.Spread
-	early, notClosed          int
-}
 
 // gather measures the crowds of all variants. Those that speak TLS only wait; of HTTP/1
 // over TLS not even that is measured, because TLS takes many times what timeouts take.
@@ -72,48 +67,44 @@ func (b *bench) gather() (*crowd, error) {
 	if plain(b.kind) {
 		c.Waiting, c.Silent, c.LimitMS = int(min(waiting, free)), b.cfg.silent, table.Millis(limit)
 	}
-	var all []*member
 	for _, name := range server.Variants(b.kind) {
-		all = append(all, &member{name: name})
+		c.Variants = append(c.Variants, &crowdShare{Name: name})
 	}
 	for round := range c.Rounds {
-		for _, m := range all {
+		for _, m := range c.Variants {
 			if err := b.ctx.Err(); err != nil {
 				return nil, err
 			}
-			b.show("%s: many connections to %s, round %d of %d", b.kind, m.name, round+1, c.Rounds)
+			b.show("%s: many connections to %s, round %d of %d", b.kind, m.Name, round+1, c.Rounds)
 			if err := b.weigh(m, c.Waiting); err != nil {
-				return nil, fmt.Errorf("%s: the memory of %d connections: %w", m.name, c.Waiting, err)
+				return nil, fmt.Errorf("%s: the memory of %d connections: %w", m.Name, c.Waiting, err)
 			}
-			if m.name == server.Bare || c.Silent == 0 {
+			if m.Name == server.Bare || c.Silent == 0 {
 				continue
 			}
 			if err := b.silence(m, c.Silent, limit); err != nil {
-				return nil, fmt.Errorf("%s: %d connections that fall silent: %w", m.name, c.Silent, err)
+				return nil, fmt.Errorf("%s: %d connections that fall silent: %w", m.Name, c.Silent, err)
 			}
 		}
 	}
-	c.sumUp(all)
+	c.sumUp()
 	return c, nil
 }
 
-// sumUp adds the results of the variants, of which the first is bare.
-func (c *crowd) sumUp(all []*member) {
-	own := slices.IndexFunc(all, func(m *member) bool { return m.name == server.Own })
-	for _, m := range all {
+// sumUp sums up the rounds of the variants, of which the first is bare.
+func (c *crowd) sumUp() {
+	own := slices.IndexFunc(c.Variants, func(m *crowdShare) bool { return m.Name == server.Own })
+	for _, m := range c.Variants {
 		var over []float64
 		for i, bytes := range m.bytes {
-			over = append(over, bytes-all[0].bytes[i])
+			over = append(over, bytes-c.Variants[0].bytes[i])
 		}
-		s := crowdShare{
-			Name: m.name, Early: m.early, NotClosed: m.notClosed,
-			BytesPerConn: math.Round(stats.Median(m.bytes)), OverBare: math.Round(stats.Median(over)), OverBare95: stats.Confidence(over),
-			LateMS: stats.Median(m.lateMS), AllClosedMS: stats.Median(m.allMS), CPUPerClose: stats.Median(m.cpu), ActiveP99MS: m.active.Summary().P99,
-		}
+		m.BytesPerConn, m.OverBare, m.OverBare95 = math.Round(stats.Median(m.bytes)), math.Round(stats.Median(over)), stats.Confidence(over)
+		m.LateMS, m.AllClosedMS, m.CPUPerClose = stats.Median(m.lateMS), stats.Median(m.allMS), stats.Median(m.cpu)
+		m.ActiveP99MS = m.active.Summary().P99
 		if own >= 0 && len(m.cpu) > 0 {
-			s.CPUToOwn = stats.RatioOf(m.cpu, all[own].cpu)
+			m.CPUToOwn = stats.RatioOf(m.cpu, c.Variants[own].cpu)
 		}
-		c.Variants = append(c.Variants, s)
 	}
 }
 
@@ -142,8 +133,8 @@ func (c *crowd) table(w io.Writer, kind string) {
 }
 
 // weigh measures how much memory connections take of the server's process.
-func (b *bench) weigh(m *member, conns int) error {
-	s, err := b.start(m.name, noTimeout)
+func (b *bench) weigh(m *crowdShare, conns int) error {
+	s, err := b.start(m.Name, noTimeout)
 	if err != nil {
 		return err
 	}
@@ -163,8 +154,8 @@ func (b *bench) weigh(m *member, conns int) error {
 }
 
 // silence has connections fall silent together, and waits until they are closed.
-func (b *bench) silence(m *member, conns int, limit time.Duration) error {
-	s, err := b.start(m.name, limit)
+func (b *bench) silence(m *crowdShare, conns int, limit time.Duration) error {
+	s, err := b.start(m.Name, limit)
 	if err != nil {
 		return err
 	}
@@ -197,17 +188,17 @@ func (b *bench) silence(m *member, conns int, limit time.Duration) error {
 }
 
 // note notes when the connections of h were closed.
-func (m *member) note(h *herd, limit time.Duration) {
+func (m *crowdShare) note(h *herd, limit time.Duration) {
 	lastDue := h.asked[len(h.asked)-1].Add(limit)
 	var late []float64
 	all := 0.0
 	for i, asked := range h.asked {
 		due, end := asked.Add(limit), h.ends[h.fds[i]]
 		if end.IsZero() {
-			m.notClosed++
+			m.NotClosed++
 			end = due.Add(patience)
 		} else if end.Before(due) {
-			m.early++
+			m.Early++
 		}
 		late = append(late, table.Millis(end.Sub(due)))
 		all = max(all, table.Millis(end.Sub(lastDue)))

@@ -35,50 +35,36 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
-// example has three rounds. In the second round, the machine was slow.
-func example() []*contender {
-	return []*contender{
-		{name: "bare", ops: []float64{100, 40, 110}, cpu: []float64{10, 20, 10}, switches: []float64{300, 290, 310}},
-		{name: "own", ops: []float64{80, 20, 88}, cpu: []float64{20, 40, 20}, switches: []float64{300, 290, 310}},
-		{name: "ours", ops: []float64{90, 40, 110}, cpu: []float64{11, 20, 12}, switches: []float64{1500, 1550, 1560}},
-	}
-}
-
+// TestSummary sums up three rounds. In the second round, the machine was slow.
 func TestSummary(t *testing.T) {
-	all := summarize(example())
+	gnet := []*measure{{Name: "bare", ops: []float64{100, 40, 110}, cpu: []float64{10, 20, 10}, switches: []float64{300, 290, 310}}}
+	if summarize(gnet); gnet[0].CPUToOwn != nil {
+		t.Errorf("gnet has no timeouts of its own: %+v", gnet[0])
+	}
+	all := append(gnet,
+		&measure{Name: "own", ops: []float64{80, 20, 88}, cpu: []float64{20, 40, 20}, switches: []float64{300, 290, 310}},
+		&measure{Name: "ours", ops: []float64{90, 40}, cpu: []float64{11, 20}, switches: []float64{1500, 1550}})
+	all[2].note(turn{opsPerS: 5 * 110, ops: 40, cpu: 40 * 12, switches: 20})
+	summarize(all)
 	own, ours := all[1], all[2]
 	if own.OpsToBare.Median != 0.8 || own.CPUToBare.Median != 2 || own.CPUToOwn.Median != 1 {
 		t.Errorf("own: %+v", own)
 	}
-	if ours.OpsPerS != 90 || ours.OpsToBare.Median != 1 || ours.CPUToBare.Median != 1.1 || ours.CPUToOwn.Median != 0.55 {
+	if ours.OpsPerS != 90 || ours.OpsToBare.Median != 1 || ours.CPUToBare.Median != 1.1 || ours.CPUToOwn.Median != 0.55 || ours.switches[2] != 55 {
 		t.Errorf("ours: %+v", ours)
 	}
-	if m := summarize(example()[:1]); m[0].CPUToOwn != nil {
-		t.Errorf("gnet has no timeouts of its own: %+v", m)
-	}
-}
 
-func TestNote(t *testing.T) {
-	var c contender
-	c.note(turn{opsPerS: 1000, ops: 40, cpu: 80, switches: 20})
-	if c.ops[0] != 200 || c.cpu[0] != 2 || c.switches[0] != 100 {
-		t.Errorf("%v per second, %v ns each, %v switches per second", c.ops, c.cpu, c.switches)
-	}
-}
-
-func TestCrowd(t *testing.T) {
-	c := &crowd{Rounds: 2, Silent: 10, LimitMS: 2000, Waiting: 20}
-	c.sumUp([]*member{
-		{name: "bare", bytes: []float64{1000, 1010}},
-		{name: "own", bytes: []float64{1100, 1105}, lateMS: []float64{1, 2}, allMS: []float64{3, 5}, cpu: []float64{20, 22}},
-		{name: "ours", bytes: []float64{1200, 1212}, lateMS: []float64{4, 6}, allMS: []float64{10, 12}, cpu: []float64{10, 11}, early: 1},
-	})
-	ours := c.Variants[2]
-	if ours.OverBare != 201 || ours.CPUToOwn.Median != 0.5 || ours.AllClosedMS != 11 || ours.LateMS != 5 || ours.Early != 1 {
-		t.Errorf("ours: %+v", ours)
+	c := &crowd{Rounds: 2, Silent: 10, LimitMS: 2000, Waiting: 20, Variants: []*crowdShare{
+		{Name: "bare", bytes: []float64{1000, 1010}},
+		{Name: "own", bytes: []float64{1100, 1105}, lateMS: []float64{1, 2}, allMS: []float64{3, 5}, cpu: []float64{20, 22}},
+		{Name: "ours", bytes: []float64{1200, 1212}, lateMS: []float64{4, 6}, allMS: []float64{10, 12}, cpu: []float64{10, 11}, Early: 1},
+	}}
+	c.sumUp()
+	if v := c.Variants[2]; v.OverBare != 201 || v.CPUToOwn.Median != 0.5 || v.AllClosedMS != 11 || v.LateMS != 5 || v.Early != 1 {
+		t.Errorf("ours: %+v", v)
 	}
 	var out strings.Builder
-	(&report{Servers: []result{{Server: "net", Variants: summarize(example()), Crowd: c}}}).Table(&out)
+	(&report{Servers: []result{{Server: "net", Variants: all, Crowd: c}}}).Table(&out)
 	for _, want := range []string{"10 fall silent together, limit 2 s", "1 too early, 0 never", "201 (", "~ 1.100 ("} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &out)

@@ -120,7 +120,7 @@ func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, e
 			}
 		case plain(kind):
 			for _, b.pace = range []int{10, 100, 1000, 10_000} {
-				var variants []measure
+				var variants []*measure
 				if variants, err = b.compare(); err != nil {
 					break
 				}
@@ -150,24 +150,29 @@ type bench struct {
 	pace          int           // messages per second in all; 0 for as many as the server answers
 }
 
-// A contender is a variant of a server, and what was measured in each round.
-type contender struct {
-	name     string
-	ops      []float64 // exchanges per second
-	cpu      []float64 // ns of the server process per exchange
-	switches []float64 // context switches of the server process per second
+// A measure is of one variant, over all rounds.
+type measure struct {
+	Name         string       `json:"name"`
+	OpsPerS      float64      `json:"ops_per_s"`
+	OpsToBare    *stats.Ratio `json:"ops_to_bare"`
+	CPUPerOp     float64      `json:"cpu_ns_per_op"` // of the server process
+	CPUToBare    *stats.Ratio `json:"cpu_to_bare"`
+	CPUToOwn     *stats.Ratio `json:"cpu_to_own,omitempty"` // none if the server has no timeouts of its own
+	SwitchesPerS float64      `json:"switches_per_s"`
+
+	ops, cpu, switches []float64 // by round
 }
 
-// turnsPerRound is how many turns a contender has in a round. The shorter they are, the
+// turnsPerRound is how many turns a variant has in a round. The shorter they are, the
 // less a machine that is now faster, now slower, favors one.
 const turnsPerRound = 5
 
 // compare runs all variants in turns. Where in memory a process happens to lie makes it a
 // percent faster or slower for good, so each round has new ones.
-func (b *bench) compare() ([]measure, error) {
-	var all []*contender
+func (b *bench) compare() ([]*measure, error) {
+	var all []*measure
 	for _, name := range server.Variants(b.kind) {
-		all = append(all, &contender{name: name})
+		all = append(all, &measure{Name: name})
 	}
 	for round := range b.rounds {
 		if err := b.ctx.Err(); err != nil {
@@ -178,19 +183,20 @@ func (b *bench) compare() ([]measure, error) {
 			return nil, err
 		}
 	}
-	return summarize(all), nil
+	summarize(all)
+	return all, nil
 }
 
-func (b *bench) runRound(all []*contender) error {
+func (b *bench) runRound(all []*measure) error {
 	children, loads, sums := make([]*proc, len(all)), make([]load, len(all)), make([]turn, len(all))
 	for i, c := range all {
 		var err error
-		if children[i], err = b.start(c.name, noTimeout); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+		if children[i], err = b.start(c.Name, noTimeout); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 		defer children[i].Stop()
 		if loads[i], err = b.connect(children[i].address, b.conns); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 		defer loads[i].close()
 	}
@@ -202,7 +208,7 @@ func (b *bench) runRound(all []*contender) error {
 				return err
 			})
 			if err != nil {
-				return fmt.Errorf("%s: %w", all[i].name, err)
+				return fmt.Errorf("%s: %w", all[i].Name, err)
 			}
 			if n > 0 {
 				sums[i].opsPerS += t.opsPerS
@@ -219,54 +225,39 @@ func (b *bench) runRound(all []*contender) error {
 }
 
 // note notes the sum of the turns of a round.
-func (c *contender) note(sum turn) {
+func (m *measure) note(sum turn) {
 	opsPerS := sum.opsPerS / turnsPerRound
-	c.ops = append(c.ops, opsPerS)
-	c.cpu = append(c.cpu, float64(sum.cpu)/float64(sum.ops))
-	c.switches = append(c.switches, float64(sum.switches)/float64(sum.ops)*opsPerS)
+	m.ops = append(m.ops, opsPerS)
+	m.cpu = append(m.cpu, float64(sum.cpu)/float64(sum.ops))
+	m.switches = append(m.switches, float64(sum.switches)/float64(sum.ops)*opsPerS)
 }
 
-// A measure is of one variant.
-type measure struct {
-	Name         string       `json:"name"`
-	OpsPerS      float64      `json:"ops_per_s"`
-	OpsToBare    *stats.Ratio `json:"ops_to_bare"`
-	CPUPerOp     float64      `json:"cpu_ns_per_op"` // of the server process
-	CPUToBare    *stats.Ratio `json:"cpu_to_bare"`
-	CPUToOwn     *stats.Ratio `json:"cpu_to_own,omitempty"` // none if the server has no timeouts of its own
-	SwitchesPerS float64      `json:"switches_per_s"`
-}
-
-// summarize turns the rounds of all contenders into measures. The first contender is the bare server.
-func summarize(all []*contender) (measures []measure) {
-	own := slices.IndexFunc(all, func(c *contender) bool { return c.name == server.Own })
-	for _, c := range all {
-		m := measure{
-			Name: c.name, OpsPerS: stats.Median(c.ops), CPUPerOp: stats.Median(c.cpu), SwitchesPerS: stats.Median(c.switches),
-			OpsToBare: stats.RatioOf(c.ops, all[0].ops), CPUToBare: stats.RatioOf(c.cpu, all[0].cpu),
-		}
+// summarize sums up the rounds of all variants. The first one is the bare server.
+func summarize(all []*measure) {
+	own := slices.IndexFunc(all, func(m *measure) bool { return m.Name == server.Own })
+	for _, m := range all {
+		m.OpsPerS, m.CPUPerOp, m.SwitchesPerS = stats.Median(m.ops), stats.Median(m.cpu), stats.Median(m.switches)
+		m.OpsToBare, m.CPUToBare = stats.RatioOf(m.ops, all[0].ops), stats.RatioOf(m.cpu, all[0].cpu)
 		if own >= 0 {
-			m.CPUToOwn = stats.RatioOf(c.cpu, all[own].cpu)
+			m.CPUToOwn = stats.RatioOf(m.cpu, all[own].cpu)
 		}
-		measures = append(measures, m)
 	}
-	return measures
 }
 
 // A calm is what an almost idle server costs.
 type calm struct {
-	Rate     int       `json:"messages_per_s"` // in all
-	Variants []measure `json:"variants"`
+	Rate     int        `json:"messages_per_s"` // in all
+	Variants []*measure `json:"variants"`
 }
 
 // A result is of one server.
 type result struct {
-	Server   string    `json:"server"`
-	Conns    int       `json:"conns"`
-	Rounds   int       `json:"rounds"`
-	Variants []measure `json:"variants,omitempty"` // under full load
-	Idle     []calm    `json:"idle,omitempty"`     // with -idle
-	Crowd    *crowd    `json:"crowd,omitempty"`
+	Server   string     `json:"server"`
+	Conns    int        `json:"conns"`
+	Rounds   int        `json:"rounds"`
+	Variants []*measure `json:"variants,omitempty"` // under full load
+	Idle     []calm     `json:"idle,omitempty"`     // with -idle
+	Crowd    *crowd     `json:"crowd,omitempty"`
 }
 
 type report struct {
