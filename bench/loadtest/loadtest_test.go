@@ -51,7 +51,7 @@ func TestRuns(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	r := newReport(testConfig())
+	r := newLoad(testConfig()).rep
 	r.judgement = judgement{Expected: 1002, Closed: 1001, Early: 1, Missed: 2}
 	var out strings.Builder
 	r.Table(&out)

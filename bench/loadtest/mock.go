@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -30,7 +31,8 @@ type load struct {
 	longest time.Duration // of the tracker's passes; set at the end
 	late    stats.Spread  // how late connections are ended
 	touches atomic.Int64
-	closed  atomic.Int64 // how many of the doomed
+	doomed  int64        // how many are meant to be closed
+	closed  atomic.Int64 // how many of these are
 	tracked atomic.Int64
 
 	begun, stop int64 // when the scenario begins, and when a drain ends the rest
@@ -40,7 +42,10 @@ type load struct {
 
 // newLoad gives its connections lives. Newcomers, who come later, only get an id.
 func newLoad(cfg config) *load {
-	l := &load{cfg: &cfg, rep: newReport(cfg)}
+	l := &load{cfg: &cfg, rep: &report{
+		Machine: machine.Here(), Conns: cfg.conns, Plan: map[string]int{}, cfg: cfg, Steered: Steered{Scenario: cfg.scenario.name},
+		IdleMS: table.Millis(cfg.idle), BeatMS: table.Millis(cfg.heartbeat), TickMS: table.Millis(tick),
+	}}
 	l.peers = make([]peer, cfg.conns+cfg.newcomers())
 	l.conns = make([]idle.Conn, len(l.peers))
 	plan := newPlanner(cfg)
@@ -52,7 +57,7 @@ func newLoad(cfg config) *load {
 		p.life = plan.next()
 		l.rep.Plan[p.kind.String()]++
 		if p.doomed() {
-			l.rep.doomed++
+			l.doomed++
 		}
 	}
 	return l
@@ -116,7 +121,7 @@ func (l *load) ping(p *peer) error {
 }
 
 // run runs the test.
-func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, error) {
+func (c *config) run(ctx context.Context, _ func(string, ...any)) (*report, error) {
 	l := newLoad(*c)
 	var err error
 	if l.tracker, err = idle.New(c.policy(), &idle.Options{Tick: tick}); err != nil {
@@ -130,11 +135,6 @@ func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, e
 	for i := range n {
 		sweepers.Go(func() { (&sweeper{load: l}).run(sweeping, c.conns*i/n, c.conns*(i+1)/n) })
 	}
-	sweepers.Go(func() {
-		for program.Sleep(sweeping, time.Second/2) {
-			show("%.0f/%.0f s  %s live", time.Since(l.start).Seconds(), c.duration.Seconds(), table.Group(l.tracker.Stats().Live))
-		}
-	})
 	err = l.track(ctx)
 	l.rep.Setup = table.Round(time.Since(l.start).Seconds(), 3)
 	if err == nil && (!c.isSteered() || l.await(ctx, 0.25)) {
@@ -166,7 +166,7 @@ func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, e
 func (l *load) awaitEnd(ctx context.Context) error {
 	const patience = 5 * time.Second // with a machine that can't keep up, since one was closed
 	program.Sleep(ctx, l.cfg.duration-time.Since(l.start))
-	for closed, since := int64(-1), time.Now(); closed < l.rep.doomed && time.Since(since) < patience; {
+	for closed, since := int64(-1), time.Now(); closed < l.doomed && time.Since(since) < patience; {
 		if !program.Sleep(ctx, 20*time.Millisecond) {
 			return nil
 		}

@@ -36,15 +36,7 @@ type report struct {
 
 	Steered
 
-	cfg    config
-	doomed int64 // how many are meant to be closed
-}
-
-func newReport(cfg config) *report {
-	return &report{
-		Machine: machine.Here(), Conns: cfg.conns, Plan: map[string]int{}, cfg: cfg, Steered: Steered{Scenario: cfg.scenario.name},
-		IdleMS: table.Millis(cfg.idle), BeatMS: table.Millis(cfg.heartbeat), TickMS: table.Millis(tick),
-	}
+	cfg config
 }
 
 // finish completes the report of a run that took end ns. The tracker is stopped, and has

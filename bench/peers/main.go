@@ -95,15 +95,13 @@ type contest struct {
 func (c *config) contests() (all []*contest) {
 	for _, w := range workloads(c.quick) {
 		for _, k := range contender.All() {
-			fits := k.Most == 0 || w.conns <= k.Most
-			if !(fits || w.each) || !c.run.MatchString(w.name+"/"+k.Name) {
-				continue
+			conns := w.conns
+			if k.Most > 0 {
+				conns = min(conns, k.Most)
 			}
-			ct := &contest{work: w, kind: k, conns: w.conns}
-			if !fits {
-				ct.conns = k.Most
+			if (conns == w.conns || w.each) && c.run.MatchString(w.name+"/"+k.Name) {
+				all = append(all, &contest{work: w, kind: k, conns: conns})
 			}
-			all = append(all, ct)
 		}
 	}
 	return all
