@@ -70,18 +70,14 @@ func (s *site) awaitOpen(n int) {
 }
 
 func TestPlacesOfSockets(t *testing.T) {
-	for _, network := range []string{"tcp", "unix"} {
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		for name, start := range servers {
 			t.Run(network+", "+name, func(t *testing.T) {
-				address := "127.0.0.1:0"
-				if network == "unix" {
-					address = filepath.Join(t.TempDir(), "s")
-				}
 				ln, err := net.Listen(network, address)
 				must(t, err)
 				defer ln.Close()
-				dial := func() (net.Conn, error) { return net.Dial(network, ln.Addr().String()) }
 				gate := newGate(t)
+				dial := func() (net.Conn, error) { return net.Dial(network, ln.Addr().String()) }
 				s := &site{t: t, gate: gate, server: start(t, gate, ln), dial: dial}
 				s.placesOfSockets(name == "idlehttp" || name == "idlefasthttp")
 			})

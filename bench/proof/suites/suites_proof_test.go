@@ -19,7 +19,6 @@
 package suites
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"embed"
@@ -154,9 +153,7 @@ func (s suite) prepare(t *testing.T) *workspace {
 		w.copyModule()
 	}
 	for i, p := range s.patches {
-		text, err := os.ReadFile(w.current(p.file))
-		w.must(err)
-		patched, err := p.apply(string(text))
+		patched, err := p.apply(w.read(w.current(p.file)))
 		w.must(err)
 		if i == 0 {
 			patched += "\nvar SuitesHook " + s.hook + "\n"
@@ -187,15 +184,9 @@ func (w *workspace) copyModule() {
 	w.must(json.Unmarshal(w.output("go", "mod", "download", "-json", strings.TrimSuffix(w.module+"@"+w.version, "@")), &module))
 	w.tree = filepath.Join(w.dir, "module")
 	w.must(os.CopyFS(w.tree, os.DirFS(module.Dir)))
-	mod, err := os.ReadFile(filepath.Join(w.root, "go.mod"))
-	w.must(err)
-	sums, err := os.ReadFile(filepath.Join(w.root, "go.sum"))
-	w.must(err)
-	more, err := os.ReadFile(filepath.Join(w.tree, "go.sum"))
-	w.must(err)
-	w.write("go.sum", string(sums)+string(more))
+	w.write("go.sum", w.read(w.root, "go.sum")+w.read(w.tree, "go.sum"))
 	w.flags = append(w.flags, "-mod=mod", "-modfile",
-		w.write("go.mod", fmt.Sprintf("%s\nrequire %s %s\nreplace %[2]s => %[4]s\n", mod, w.module, module.Version, w.tree)))
+		w.write("go.mod", fmt.Sprintf("%s\nrequire %s %s\nreplace %[2]s => %[4]s\n", w.read(w.root, "go.mod"), w.module, module.Version, w.tree)))
 }
 
 // current returns where a file is that has a name such as net/http/server.go.
@@ -217,6 +208,12 @@ func (w *workspace) put(name, text string) {
 	w.must(os.MkdirAll(filepath.Dir(file), 0o777))
 	os.Remove(file) // a copy of what is read-only
 	w.must(os.WriteFile(file, []byte(text), 0o666))
+}
+
+func (w *workspace) read(path ...string) string {
+	text, err := os.ReadFile(filepath.Join(path...))
+	w.must(err)
+	return string(text)
 }
 
 func (w *workspace) write(name, text string) string {
@@ -261,11 +258,9 @@ func (w *workspace) run(pattern string) results {
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "SUITES_LOG="+w.log)
 	out, _ := cmd.Output() // it fails if a test does
 	r, count, said := results{}, map[string]int{}, map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
+	for events := json.NewDecoder(bytes.NewReader(out)); events.More(); {
 		var e struct{ Action, Package, Test, Output string }
-		w.must(json.Unmarshal(lines.Bytes(), &e))
+		w.must(events.Decode(&e))
 		switch e.Action {
 		case "run", "start", "pass", "fail", "skip":
 			r[e.Package+" "+e.Test] = strings.Replace(e.Action, "start", "run", 1)
