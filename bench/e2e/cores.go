@@ -3,22 +3,20 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// allotCores keeps this process on one core, and returns another one for children, or
-// the same if this process may use only one.
-func allotCores() (core int, err error) {
+// twoCores returns a core for servers and one for the load, or one for both if this process may
+// use only one.
+func twoCores() (servers, load int, err error) {
 	var may unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var cores []int
 	for core := 0; len(cores) < min(may.Count(), 2); core++ {
@@ -26,42 +24,20 @@ func allotCores() (core int, err error) {
 			cores = append(cores, core)
 		}
 	}
-	runtime.GOMAXPROCS(1)
-	threads, err := os.ReadDir("/proc/self/task") // later ones inherit
-	if err != nil {
-		return 0, err
-	}
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			return 0, err
-		}
-		if err := keep(id, cores[len(cores)-1]); err != nil && !errors.Is(err, unix.ESRCH) {
-			return 0, err
-		}
-	}
-	return cores[0], nil
+	return cores[0], cores[len(cores)-1], nil
 }
 
-// keep keeps a thread on a core. Thread 0 is the one that calls.
-func keep(thread, core int) error {
+// pin keeps this process on a core.
+func pin(core int) error {
+	runtime.GOMAXPROCS(1)
 	var set unix.CPUSet
 	set.Set(core)
-	return unix.SchedSetaffinity(thread, &set)
-}
-
-// startOn starts cmd on a core, where it stays: it inherits that from the thread that starts it.
-func startOn(core int, cmd *exec.Cmd) (err error) {
-	cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var home unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &home); err != nil {
-		return err
+	threads, err := os.ReadDir("/proc/self/task") // later ones inherit
+	for _, thread := range threads {
+		id, _ := strconv.Atoi(thread.Name())
+		if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
 	}
-	if err := keep(0, core); err != nil {
-		return err
-	}
-	defer func() { err = cmp.Or(err, unix.SchedSetaffinity(0, &home)) }()
-	return cmd.Start()
+	return err
 }

@@ -96,8 +96,8 @@ func (c *config) longRounds() int { return max(c.rounds/10, 1) }
 // run measures all servers that were asked for.
 func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, error) {
 	rep := &report{Machine: machine.Here("github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp")}
-	core, err := allotCores()
-	if err != nil {
+	core, own, err := twoCores()
+	if err = cmp.Or(err, pin(own)); err != nil {
 		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
 	}
 	kinds := []string{c.server}

@@ -5,7 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -19,6 +19,7 @@ import (
 
 // An order tells a child which server to be.
 type order struct {
+	Core          int
 	Kind, Variant string
 	Limit         time.Duration // of silence, and all others that are set
 }
@@ -47,6 +48,9 @@ func (o order) config() server.Config {
 func serve(parent *child.Parent) error {
 	var ord order
 	if err := parent.Hear(&ord); err != nil {
+		return err
+	}
+	if err := pin(ord.Core); err != nil {
 		return err
 	}
 	debug.SetGCPercent(400) // the heap is tiny, and collections would hit at random
@@ -85,7 +89,7 @@ type proc struct {
 
 // start starts a variant on the core of the servers.
 func (b *bench) start(variant string, limit time.Duration) (*proc, error) {
-	c, err := child.Start("server", order{b.kind, variant, limit}, child.Options{Start: func(cmd *exec.Cmd) error { return startOn(b.core, cmd) }})
+	c, err := child.Start("server", order{b.core, b.kind, variant, limit}, os.Stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func delegate(ctx context.Context, ord order) (o outcome, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("still running after %v", limit))
 	defer cancel()
 	var stderr bytes.Buffer
-	c, err := child.Start("turn", ord, child.Options{Stderr: &stderr})
+	c, err := child.Start("turn", ord, &stderr)
 	if err != nil {
 		return o, err
 	}

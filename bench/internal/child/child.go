@@ -3,7 +3,7 @@
 //
 //	func main() {
 //		child.Main(map[string]child.Role{"server": serve})
-//		... // the program proper, which calls child.Start("server", order, options)
+//		... // the program proper, which calls child.Start("server", order, os.Stderr)
 //	}
 //
 // A test that starts children does the same in TestMain.
@@ -62,12 +62,6 @@ func (p *Parent) Hear(v any) error { return p.in.Decode(v) }
 // Tell sends a value to the parent. Only one goroutine may call it.
 func (p *Parent) Tell(v any) error { return p.out.Encode(v) }
 
-// Options say how a child is started.
-type Options struct {
-	Stderr io.Writer             // nil for that of this process
-	Start  func(*exec.Cmd) error // nil for its own Start
-}
-
 // A Child is a process that plays a role. It must be stopped.
 type Child struct {
 	cmd *exec.Cmd
@@ -77,25 +71,19 @@ type Child struct {
 }
 
 // Start starts a child and gives it an order.
-func Start(role string, order any, o Options) (*Child, error) {
+func Start(role string, order any, stderr io.Writer) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to start it again: %w", err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleEnv+"="+role)
-	if cmd.Stderr = o.Stderr; o.Stderr == nil {
-		cmd.Stderr = os.Stderr
-	}
+	cmd.Env, cmd.Stderr = append(os.Environ(), roleEnv+"="+role), stderr
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := cmp.Or(inErr, outErr); err != nil {
 		return nil, err
 	}
-	if o.Start == nil {
-		o.Start = (*exec.Cmd).Start
-	}
-	if err := o.Start(cmd); err != nil {
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the %s process: %w", role, err)
 	}
 	c := &Child{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConversation(t *testing.T) {
-	c, err := Start("echo", "a", Options{})
+	c, err := Start("echo", "a", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestConversation(t *testing.T) {
 func TestFailure(t *testing.T) {
 	for role, want := range map[string]string{"fail": "fail: cannot", "none": `there is no role "none"`} {
 		var stderr bytes.Buffer
-		c, err := Start(role, nil, Options{Stderr: &stderr})
+		c, err := Start(role, nil, &stderr)
 		if err != nil {
 			t.Fatal(err)
 		}
