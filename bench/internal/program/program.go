@@ -79,6 +79,8 @@ func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr i
 	}
 	r, err := p.Run(ctx, progress)
 	progress("")
+	text, jsonErr := json.MarshalIndent(r, "", " ")
+	err = cmp.Or(err, jsonErr)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		fmt.Fprintf(stderr, "%s: interrupted\n", p.Name)
@@ -87,9 +89,7 @@ func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr i
 		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 		return Trouble
 	case *asJSON:
-		out := json.NewEncoder(stdout)
-		out.SetIndent("", " ")
-		out.Encode(r)
+		fmt.Fprintf(stdout, "%s\n", text)
 	default:
 		r.Table(stdout)
 	}
