@@ -44,15 +44,14 @@ const pause = time.Second
 func dial(ctx context.Context, t *target, giveUp time.Duration, c slowCase) (*peer, error) {
 	p := &peer{target: t, giveUp: giveUp, ctx: ctx, gone: make(chan struct{}), settled: make(chan struct{})}
 	p.slow() // the server may accept before we know
-	d := net.Dialer{Timeout: 10 * time.Second}
-	if c.small {
-		d.Control = func(_, _ string, raw syscall.RawConn) error { return setReceiveBuffer(raw, 1) }
-	}
-	nc, err := d.DialContext(ctx, "tcp", t.address)
+	nc, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", t.address)
 	if err != nil {
 		return nil, err
 	}
 	p.wire, p.conn = nc.(*net.TCPConn), nc
+	if c.small {
+		p.wire.SetReadBuffer(1) // the kernel takes the least that it has
+	}
 	if t.scheme == "https" && c.protocol() != "tcp" && !c.raw {
 		if err := p.shake(c.protocol()); err != nil {
 			nc.Close()

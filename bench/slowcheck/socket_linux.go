@@ -2,16 +2,9 @@ package main
 
 import (
 	"net"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// setReceiveBuffer sets the receive buffer of a socket. The kernel takes the least that it
-// has if that is more.
-func setReceiveBuffer(c syscall.RawConn, bytes int) (err error) {
-	return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
-}
 
 // isDown returns how the server has ended the connection, although nobody reads what came
 // before, or "" if it has not.
