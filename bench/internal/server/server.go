@@ -69,13 +69,12 @@ type Server struct {
 	serve func() error // returns when the server is stopped
 	boot  chan struct{}
 	stop  func() error
-	ended chan struct{} // closed when err is set
-	err   error
+	ended chan error // has what serve has returned
 }
 
 // Start starts a server on loopback.
 func Start(c Config) (*Server, error) {
-	s := &Server{boot: make(chan struct{}), ended: make(chan struct{})}
+	s := &Server{boot: make(chan struct{}), ended: make(chan error, 1)}
 	if c.Kind == Gnet {
 		if err := s.makeGnet(c); err != nil {
 			return nil, err
@@ -98,24 +97,17 @@ func Start(c Config) (*Server, error) {
 		}
 		close(s.boot)
 	}
-	go func() {
-		defer close(s.ended)
-		s.err = s.serve()
-	}()
+	go func() { s.ended <- s.serve() }()
 	select {
 	case <-s.boot:
 		return s, nil
-	case <-s.ended:
-		return nil, fmt.Errorf("the server did not start: %w", s.err)
+	case err := <-s.ended:
+		return nil, fmt.Errorf("the server did not start: %w", err)
 	}
 }
 
 // Stop ends the server, and waits for that. Connections to an echo server of package net go on.
-func (s *Server) Stop() error {
-	err := s.stop()
-	<-s.ended
-	return errors.Join(err, s.err)
-}
+func (s *Server) Stop() error { return errors.Join(s.stop(), <-s.ended) }
 
 // FreeAddress returns an address of loopback for a server that can't choose a port, or doesn't
 // tell which one. Systems give other listeners, and outgoing connections, higher ports.
