@@ -26,7 +26,7 @@ func TestRatio(t *testing.T) {
 		"2.000 (1.500 to 2.000)":   RatioOf([]float64{2, 4, 6, 8, 10, 12}, six),
 		"~ 1.000 (0.833 to 1.500)": RatioOf([]float64{1, 3, 3, 4, 5, 8 * 5.0 / 6}, six),
 		"0.5 (one round)":          RatioOf(six[:1], six[1:2]),
-		"1":                        RatioOf(six, six),
+		"1":                        RatioOf(six[:3], six[:3]), // too few for an interval without an assumption
 		"-":                        nil,
 	} {
 		if got.String() != want {
