@@ -313,14 +313,25 @@ func TestBytesBeforeWrapAreNoAdvance(t *testing.T) {
 	wantTimeout(t, err, idle.ReasonMinWriteRate)
 }
 
-// What the peer has taken before buys no time: while no write waited, in the phase
-// before, or of the response before.
+// What the peer has taken before buys no time: while no write waited, or in the phase before.
 func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
 	const much, part = 4 << 20, 32 << 10 // two minutes' worth, and what fits into the buffers
-	policy := idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: time.Second}}
-	flood := func(server *Conn, client net.Conn) error {
+	tracker := newTracker(t, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: time.Second}})
+	withoutWait := func(server *Conn, client net.Conn) error {
+		for range much / part {
+			if _, err := server.Write(make([]byte, part)); err != nil {
+				return err
+			}
+			if _, err := io.ReadFull(client, make([]byte, part)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	phaseBefore := func(server *Conn, client net.Conn) error {
+		defer func() { server.Enter(tracker.Initial()) }()
 		taken := make(chan error, 1)
 		go func() { _, err := io.CopyN(io.Discard, client, much); taken <- err }()
 		if _, err := server.Write(make([]byte, much)); err != nil {
@@ -328,42 +339,37 @@ func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 		}
 		return <-taken
 	}
-	tracker := newTracker(t, policy)
-	for name, take := range map[string]func(server *Conn, client net.Conn) error{
-		"without a wait": func(server *Conn, client net.Conn) error {
-			for range much / part {
-				if _, err := server.Write(make([]byte, part)); err != nil {
-					return err
-				}
-				if _, err := io.ReadFull(client, make([]byte, part)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		"in the phase before": func(server *Conn, client net.Conn) error {
-			defer func() { server.Enter(tracker.Initial()) }()
-			return flood(server, client)
-		},
-		"of the response before": func(server *Conn, client net.Conn) error {
-			defer server.conn().RestartWriteRate()
-			return flood(server, client)
-		},
+	for name, c := range map[string]struct {
+		wrap func(net.Conn) net.Conn
+		take func(server *Conn, client net.Conn) error
+	}{
+		"without a wait":                    {func(nc net.Conn) net.Conn { return nc }, withoutWait},
+		"in the phase before":               {func(nc net.Conn) net.Conn { return nc }, phaseBefore},
+		"in a wrapper, in the phase before": {func(nc net.Conn) net.Conn { return netConned{nc} }, phaseBefore},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, client := connect(t, tracker, nil)
+			bare, client := tcpPair(t)
+			server, err := wrapConn(c.wrap(bare), tracker, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { server.Close() })
 			if name == "without a wait" && !tellsWaits(server) {
 				t.Skip("on this system it is not known which writes wait")
 			}
 			if err := client.SetReadBuffer(64 << 10); err != nil {
 				t.Fatal(err)
 			}
-			if err := take(server, client); err != nil {
+			if err := c.take(server, client); err != nil {
 				t.Fatal(err)
 			}
-			err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+			begun := time.Now()
+			err, _ = await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
 			wantTimeout(t, err, idle.ReasonMinWriteRate)
+			if took := time.Since(begun); took > patience/2 {
+				t.Errorf("it was bought %v", took)
+			}
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // if users called it.
 func TestOnlyAdaptersSeeTheMachinery(t *testing.T) {
 	users, adapters := reflect.TypeFor[*Conn](), reflect.TypeFor[*netconn.Conn]()
-	for _, name := range []string{"Init", "ReadAhead", "RestartWriteRate", "RawConn"} {
+	for _, name := range []string{"Init", "ReadAhead", "RawConn"} {
 		if _, has := adapters.MethodByName(name); !has {
 			t.Errorf("adapters have no %s", name)
 		}

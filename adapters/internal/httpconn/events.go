@@ -96,7 +96,6 @@ func (c *Conn) Idle() {
 	case c.transition(request, waiting) || c.transition(waiting, waiting):
 		c.heard = false
 		c.ReadAhead(false)
-		c.RestartWriteRate()
 		c.enter(KeepAlive)
 	case c.state.Load()&^flags == http2:
 		c.traffic().rest()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -37,15 +38,14 @@ type Conn struct {
 // Flags for uncommon states. They share one word, so that the common case is a
 // single load.
 const (
-	asking     = 1 << iota // OnTimeout is running for IdleTimeout
-	over                   // reads fail: Expire, Close or LetWrite has been called
-	closed                 // the inner connection is closed, or being closed
-	readAhead              // see ReadAhead
-	notifies               // inner reports when a write has to wait
-	counts                 // the kernel reports how many bytes are queued
-	sampled                // drained is valid
-	advanced               // the peer of a Unix socket has had its step in advance
-	newAccount             // see RestartWriteRate
+	asking    = 1 << iota // OnTimeout is running for IdleTimeout
+	over                  // reads fail: Expire, Close or LetWrite has been called
+	closed                // the inner connection is closed, or being closed
+	readAhead             // see ReadAhead
+	notifies              // inner reports when a write has to wait
+	counts                // the kernel reports how many bytes are queued
+	sampled               // drained is valid
+	advanced              // the peer of a Unix socket has had its step in advance
 )
 
 // Read reads from the connection as described for net.Conn.
@@ -208,6 +208,10 @@ func (c *Conn) Timeout() *idle.TimeoutError {
 func (c *Conn) Enter(p *idle.Phase) {
 	if p == nil {
 		panic("idlenet: Enter(nil); did Phase return an error?")
+	}
+	if c.flags.Load()&sampled != 0 && c.writing.tryLock() {
+		c.look(c.total, kernel.Queued(c.inner)) // what has left before buys no time in the new phase
+		c.unlock(&c.writing)
 	}
 	c.track.Enter(p)
 	c.setFlag(advanced, false)

@@ -21,7 +21,7 @@ import (
 //
 // We look when a write begins to wait, whenever the rate is checked, and at the end of the write. So
 // bytes that leave while no write waits don't count, and neither does that time. Where the kernel
-// doesn't tell when a write waits, all bytes count that leave after the rate's account has begun.
+// doesn't tell when a write waits, all bytes count that leave after the phase has begun.
 //
 // Where the kernel doesn't report how many bytes are queued, each step of a write counts as soon as
 // the kernel has accepted it.
@@ -153,22 +153,12 @@ func (w *writer) WriteWaits(n int) {
 
 // awaitWrite reports that a write waits, or may wait. c.writing must be held.
 func (c *Conn) awaitWrite() {
-	m := c.flags.Load()
-	if m&(counts|notifies) == counts|notifies && m&(sampled|newAccount) != sampled {
+	if m := c.flags.Load(); m&counts != 0 && m&sampled == 0 {
 		c.written.Store(c.total)
 		c.drained.Store(c.total - uint32(kernel.Queued(c.inner)))
 		c.flags.Or(sampled) // only now, or examine would report what has left before
 	}
-	if m&newAccount == 0 {
-		c.track.AwaitWrite()
-		return
-	}
-	ends := uint32(newAccount | advanced)
-	if m&notifies == 0 {
-		ends |= sampled // the next look is the first one
-	}
-	c.flags.And(^ends)
-	c.track.RestartWrite()
+	c.track.AwaitWrite()
 }
 
 // mostAhead is how many bytes may leave between two looks. A difference of 2³¹ couldn't be told from
@@ -199,18 +189,11 @@ func (c *Conn) examine(about idle.Reason) idle.SocketState {
 	ofRate := about == idle.ReasonMinWriteRate
 	m := c.flags.Load() // after Inspect, see awaitWrite
 	switch {
-	case m&counts == 0 || m&(notifies|sampled) == notifies:
+	case m&counts == 0 || m&sampled == 0:
 	case !r.QueuedKnown:
 		if ofRate { // it seemed to count, but doesn't
 			c.flags.And(^uint32(counts | sampled))
 			e.NotWriting = true
-		}
-	case m&sampled == 0: // the first look since the account has begun
-		c.drained.Store(written - uint32(r.Queued))
-		c.flags.Or(sampled)
-		e.NotWriting = ofRate
-		if r.Out == 0 {
-			e.Out = 1
 		}
 	default:
 		e.Unreported = c.look(written, r.Queued)
@@ -224,10 +207,6 @@ func (c *Conn) examine(about idle.Reason) idle.SocketState {
 	}
 	return e
 }
-
-// RestartWriteRate restarts MinWriteRate with the next write that has to wait. It is for servers
-// that write one response after another.
-func (c *Conn) RestartWriteRate() { c.setFlag(newAccount, true) }
 
 // AwaitAcked reports whether the kernel holds bytes that the peer has not acknowledged, or
 // a write is under way. Such bytes count as a write that waits until the next write, or
