@@ -19,14 +19,12 @@ var byWallClock = []string{
 }
 
 // exempt are deadlines that have passed by any clock, and those that are a signal
-// from a server; for the latter see TestUploadIn1970 too. Durations are rounded without
-// a clock. A metric tells when something was, which nothing is compared with.
-var exempt = []string{"netconn/deadlines.go: Unix", "idlehttp/http2.go: Unix", "httpconn/events.go: Unix", "httpconn/conn.go: Unix", "idle/engine_driver.go: In", "control/control.go: Round", "idleprom/source.go: UnixMilli"}
+// from a server, which may be set as a deadline just as well. A metric tells when something was, which nothing is compared with.
+var exempt = []string{"netconn/deadlines.go: Unix", "idlehttp/http2.go: Unix", "httpconn/conn.go: Unix", "idle/engine_driver.go: In", "idleprom/source.go: UnixMilli"}
 
 // Wall-clock changes do not matter, because nothing but readings with a monotonic
 // part is compared: the packages have no use for the functions of package time
-// that are about the wall clock. (TestWallClockSteps shows it in a running
-// process, where that is possible.)
+// that are about the wall clock.
 func TestNothingReadsTheWallClock(t *testing.T) {
 	for _, dir := range []string{"idle", "wheel", "adapters"} {
 		root := filepath.Join("..", "..", "..", dir)

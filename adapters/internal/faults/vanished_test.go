@@ -1,91 +1,87 @@
+//go:build proof && linux
+
 package faults
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
+	"testing"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/idlewheel/idlewheel/adapters/idlegnet"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A vanishing is a server whose peer will vanish, and the reason for which the
-// peer has to be closed.
-type vanishing struct {
-	name    string
-	address string
-	message string // sets it going
-	want    idle.Reason
-	ended   <-chan error
-}
-
-// begin says hello, and waits for an answer.
-func (v *vanishing) begin(c net.Conn) error {
-	if _, err := io.WriteString(c, v.message); err != nil {
-		return err
-	}
-	c.SetReadDeadline(time.Now().Add(patience))
-	_, err := io.ReadFull(c, make([]byte, 1))
-	return err
-}
-
-// check waits for the server to end the connection.
-func (v *vanishing) check(within time.Duration) error {
-	select {
-	case err := <-v.ended:
-		var timeout *idle.TimeoutError
-		if errors.As(err, &timeout); timeout.Reason != v.want {
-			return fmt.Errorf("closed for %v, want %v", timeout.Reason, v.want)
-		}
-		return nil
-	case <-time.After(within):
-		return fmt.Errorf("not closed within %v", within)
-	}
-}
-
-func heartbeat() idle.Policy {
-	return idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit / 2, Timeout: limit / 4, Misses: 2}}
-}
-
-// startVanishing starts the servers.
-func startVanishing() (all []vanishing, stop func(), err error) {
-	var stops []func()
-	stop = func() {
-		for _, s := range stops {
-			s()
-		}
-	}
-	addNet := func(name, message string, p idle.Policy, opts *idlenet.Options, want idle.Reason, serve func(*idlenet.Conn) error) {
-		s, end, e := newNetServer(p, opts, serve)
-		if e != nil {
-			err = e
-			return
-		}
-		stops = append(stops, end)
-		all = append(all, vanishing{name, s.address, message, want, s.ended})
-	}
-	addGnet := func(name, message string, p idle.Policy, want idle.Reason, traffic func(gnet.Conn, []byte)) {
-		s, end, e := newGnetServer(p, &idlegnet.Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte("ping")); return err }}, traffic)
-		if e != nil {
-			err = e
-			return
-		}
-		stops = append(stops, end)
-		all = append(all, vanishing{name, s.address, message, want, s.ended})
-	}
+// Who has vanished without a FIN is closed by whatever limit is on its side: WriteTimeout while it is written to, and a
+// heartbeat while it is silent. Its system acknowledges what its buffers take, or it's off the network.
+func TestVanished(t *testing.T) {
+	long(t)
+	t.Parallel()
+	active := idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit / 2, Timeout: limit / 4, Misses: 2}}
+	passive := idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit / 2, Timeout: limit / 2, Passive: true}}
 	writing := idle.Policy{WriteTimeout: limit}
-	addNet("idlenet write", "s", writing, nil, idle.ReasonWrite, fill)
-	addNet("idlenet heartbeat", "p", heartbeat(), &idlenet.Options{Ping: func(c *idlenet.Conn) error {
-		_, err := io.WriteString(c, "ping")
-		return err
-	}}, idle.ReasonHeartbeat, echo)
-	addNet("idlenet passive heartbeat", "p", idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit / 2, Timeout: limit / 2, Passive: true}}, nil, idle.ReasonHeartbeat, echo)
-	addGnet("idlegnet write", "s", writing, idle.ReasonWrite, func(c gnet.Conn, _ []byte) { c.Write(make([]byte, 16<<20)) })
-	addGnet("idlegnet heartbeat", "p", heartbeat(), idle.ReasonHeartbeat, gnetEcho)
-	return all, stop, err
+	overNet := func(p idle.Policy, serve func(*idlenet.Conn) error) func() (*server, error) {
+		return func() (*server, error) {
+			return newNetServer(listen(), p, &idlenet.Options{Ping: func(c *idlenet.Conn) error { _, err := c.Write([]byte("ping")); return err }}, serve)
+		}
+	}
+	overGnet := func(p idle.Policy, traffic func(gnet.Conn, []byte)) func() (*server, error) {
+		return func() (*server, error) {
+			return newGnetServer(p, &idlegnet.Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte("ping")); return err }}, traffic)
+		}
+	}
+	for name, c := range map[string]struct {
+		want  idle.Reason
+		start func() (*server, error)
+	}{
+		"idlenet write":             {idle.ReasonWrite, overNet(writing, fill)},
+		"idlenet heartbeat":         {idle.ReasonHeartbeat, overNet(active, echo)},
+		"idlenet passive heartbeat": {idle.ReasonHeartbeat, overNet(passive, echo)},
+		"idlegnet write":            {idle.ReasonWrite, overGnet(writing, func(c gnet.Conn, _ []byte) { c.Write(make([]byte, 16<<20)) })},
+		"idlegnet heartbeat":        {idle.ReasonHeartbeat, overGnet(active, gnetEcho)},
+	} {
+		for how, vanish := range map[string]func(*testing.T, net.Conn){"acknowledges": func(*testing.T, net.Conn) {}, "off the network": deafen} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				s, err := c.start()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(s.stop)
+				begun := time.Now()
+				peer := dial(t, s.address)
+				io.WriteString(peer, "s")
+				peer.SetReadDeadline(time.Now().Add(patience))
+				_, err = io.ReadFull(peer, make([]byte, 1))
+				inTime(t, begun)
+				if err != nil {
+					t.Fatal(err)
+				}
+				vanish(t, peer)
+				var timeout *idle.TimeoutError
+				if errors.As(soon(t, s.ended, "timeout"), &timeout); timeout.Reason != c.want {
+					t.Errorf("closed for %v", timeout)
+				}
+			})
+		}
+	}
+}
+
+// deafen has the kernel drop all packets for nc, unread and unacknowledged.
+func deafen(t *testing.T, nc net.Conn) {
+	raw, err := nc.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) {
+		drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+		if err := unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop}); err != nil {
+			t.Skip("packets cannot be dropped: ", err)
+		}
+	})
 }
