@@ -11,19 +11,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Likewise where the kernel counts what is taken.
-func TestPolledWritesThatAreCountedHitWriteTimeout(t *testing.T) {
-	t.Parallel()
-	needLinux(t)
-	const limit, every = 300 * time.Millisecond, 20 * time.Millisecond
-	server, _ := connect(t, newTracker(t, idle.Policy{
-		WriteTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: 10 * patience}}), nil)
-	start := time.Now()
-	err, at := await(t, func() error { return pollWrites(server, every, largeStep) })
-	wantTimeout(t, err, idle.ReasonWrite)
-	notBefore(t, at, start, limit)
-}
-
 // Servers that set a deadline before each read never see a gap in which the
 // poke of a timeout is lost.
 func TestDeadlineBeforeEachReadDoesNotHideTimeout(t *testing.T) {

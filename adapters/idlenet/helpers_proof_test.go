@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
 
 // A together runs subtests all at once, however few t.Parallel would allow:
@@ -21,11 +22,11 @@ func (g *together) run(name string, test func(*testing.T)) {
 	g.wait.Go(func() { g.t.Run(name, test) })
 }
 
-// needLinux skips a test of what only Linux tells about a connection.
+// needLinux skips a test of what only Linux tells about a connection. Emulators pass on only part of it.
 func needLinux(t testing.TB) {
 	t.Helper()
-	if why := whyUntold(t); why != "" {
-		t.Skip(why)
+	if server, _ := tcpPair(t); kernel.InspectConn(server).Out == 0 {
+		t.Skip("this system doesn't tell when output moved")
 	}
 }
 

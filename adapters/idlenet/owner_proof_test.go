@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -74,50 +73,5 @@ func testReset(t *testing.T, wrap func(net.Conn) net.Conn) {
 		if err := readAll(sender); err != io.EOF {
 			t.Errorf("who sends nothing gets %v", err)
 		}
-	}
-}
-
-// Input that comes while OnTimeout runs keeps the connection, though OnTimeout returns false.
-// From then on the kernel is asked about output as before, so a slow reader is not ended.
-func TestSlowReaderAfterARefusal(t *testing.T) {
-	t.Parallel()
-	needLinux(t)
-	inOnTimeout, goOn := make(chan bool), make(chan bool)
-	var asked atomic.Bool
-	tracker := newTracker(t, idle.Policy{IdleTimeout: 300 * time.Millisecond})
-	server, client := connect(t, tracker, &Options{OnTimeout: func(*Conn, *idle.TimeoutError) bool {
-		if !asked.Swap(true) {
-			inOnTimeout <- true
-			<-goOn
-		}
-		return false
-	}})
-	writing, err := tracker.Phase(idle.Policy{WriteTimeout: 3 * time.Second}) // the kernel moves bytes in bursts
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan error, 1)
-	go func() { read <- read1(server) }()
-	<-inOnTimeout
-	client.Write([]byte("x"))
-	if err := <-read; err != nil {
-		t.Fatal(err)
-	}
-	server.Enter(writing)
-	goOn <- true
-	client.SetReadBuffer(64 << 10)
-	result := make(chan error, 1)
-	go func() {
-		_, err := server.Write(make([]byte, 64<<20))
-		result <- err
-	}()
-	d := startDrain(client, 16<<10, 100*time.Millisecond)
-	select {
-	case err := <-result:
-		d.end()
-		d.pace.mustHaveBeen(t, time.Second)
-		t.Errorf("ended with %v", err)
-	case <-time.After(8 * time.Second):
-		d.end()
 	}
 }
