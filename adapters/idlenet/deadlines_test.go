@@ -239,29 +239,6 @@ func TestWriteAfterOneThatMovedNothingHasItsTime(t *testing.T) {
 	}
 }
 
-func TestLaterDeadlineDoesNotRevive(t *testing.T) {
-	for name, set := range map[string]func(*Conn, time.Time) error{
-		"SetDeadline": (*Conn).SetDeadline, "SetReadDeadline": (*Conn).SetReadDeadline, "SetWriteDeadline": (*Conn).SetWriteDeadline,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: 100 * time.Millisecond}), nil)
-				err, _ := await(t, func() error { return read1(server) })
-				wantTimeout(t, err, idle.ReasonIdle)
-				synctest.Wait() // a pipe's read deadline passes before its write deadline is set
-				go readAll(client)
-				for _, until := range []time.Time{{}, time.Now().Add(time.Hour)} {
-					set(server, until)
-					err, _ := await(t, func() error { return read1(server) })
-					wantTimeout(t, err, idle.ReasonIdle)
-					_, err = server.Write([]byte("x"))
-					wantTimeout(t, err, idle.ReasonIdle)
-				}
-			})
-		})
-	}
-}
-
 // TestRemovedDeadline: removing a deadline fails after Close as all else does, and it
 // removes one that was set past the Conn.
 func TestRemovedDeadline(t *testing.T) {

@@ -7,8 +7,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -24,17 +26,28 @@ func TestMain(m *testing.M) {
 // how late that may be; a busy machine must not fail a test.
 const patience = 2 * time.Minute
 
+// newTracker returns a tracker that is closed at the end of the test, which
+// fails if connections are still tracked by then. An error means only that a callback needs longer than a second, as some do.
+func newTracker(t testing.TB, p idle.Policy) *idle.Tracker {
+	t.Helper()
+	tracker, err := idle.New(p, &idle.Options{Tick: tick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if live, _ := tracker.Close(); len(live) > 0 {
+			t.Errorf("at the end %d connections were live", len(live))
+		}
+	})
+	return tracker
+}
+
 // connect returns both ends of a loopback connection, the server's wrapped by a
 // listener. Both are closed before the test's tracker is.
 func connect(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client *net.TCPConn) {
 	t.Helper()
 	bare, client := tcpPair(t)
-	server, err := wrapConn(bare, tracker, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	return server, client
+	return wrapped(t, bare, tracker, opts), client
 }
 
 // tcpPair returns the ends of a loopback connection.
@@ -80,12 +93,46 @@ func share(t testing.TB, ln net.Listener, tracker *idle.Tracker, opts *Options) 
 func pipe(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client net.Conn) {
 	t.Helper()
 	bare, client := net.Pipe()
-	server, err := wrapConn(bare, tracker, opts)
+	t.Cleanup(func() { client.Close() })
+	return wrapped(t, bare, tracker, opts), client
+}
+
+// wrapped returns nc with the timeouts of the tracker. It's closed at the end of the test.
+func wrapped(t testing.TB, nc net.Conn, tracker *idle.Tracker, opts *Options) *Conn {
+	t.Helper()
+	c, err := wrapConn(nc, tracker, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { server.Close(); client.Close() })
-	return server, client
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// inBubble runs test in virtual time, with both ends of a pipe, the server's wrapped.
+func inBubble(t *testing.T, p idle.Policy, opts *Options, test func(t *testing.T, server *Conn, client net.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server, client := pipe(t, newTracker(t, p), opts)
+		test(t, server, client)
+		server.Close()
+		client.Close()
+		time.Sleep(time.Second) // until goroutines that use them have noticed
+	})
+}
+
+// simulated returns both ends of a connection in memory of which so much is known as of one of the kernel.
+func simulated(t testing.TB, k simnet.Kernel) (server, client *simnet.Conn) {
+	t.Helper()
+	ln := simnet.Listen(simnet.Config{Buffer: 4 << 10, Kernel: k})
+	dialed := make(chan *simnet.Conn, 1)
+	go func() { c, _ := ln.Dial(); dialed <- c }()
+	accepted, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client = <-dialed
+	t.Cleanup(func() { client.Close() })
+	return accepted.(*simnet.Conn), client
 }
 
 // await runs op and returns its error and when it came.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 type pipeListener struct {
 	conns  chan net.Conn
 	closed int
+	fails  func() error // if not nil, what Accept fails with; nil for success
 }
 
 func newPipeListener() *pipeListener { return &pipeListener{conns: make(chan net.Conn, 8)} }
@@ -25,6 +27,11 @@ func newPipeListener() *pipeListener { return &pipeListener{conns: make(chan net
 func (l *pipeListener) Addr() net.Addr { return nil }
 
 func (l *pipeListener) Accept() (net.Conn, error) {
+	if l.fails != nil {
+		if err := l.fails(); err != nil {
+			return nil, err
+		}
+	}
 	if c, ok := <-l.conns; ok {
 		return c, nil
 	}
@@ -139,24 +146,104 @@ func TestListenersShareATracker(t *testing.T) {
 	})
 }
 
-// TestZeroOptionsAreNone tells zero Options from nil by nothing.
-func TestZeroOptionsAreNone(t *testing.T) {
+// hiding is a listener that doesn't show which one it uses.
+type hiding struct{ inner net.Listener }
+
+func (h hiding) Accept() (net.Conn, error) { return h.inner.Accept() }
+func (h hiding) Close() error              { return h.inner.Close() }
+func (h hiding) Addr() net.Addr            { return h.inner.Addr() }
+
+// TestListenerWrappedTwiceUnseenFails has another listener in between.
+func TestListenerWrappedTwiceUnseenFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
-		for _, opts := range []*Options{nil, {}} {
-			inner := newPipeListener()
-			ln, err := Wrap(inner, tracker.Policy(), opts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			accepted := accept(t, inner, ln)
-			ln.Close()
-			wrapped, _ := pipe(t, tracker, opts)
-			for _, c := range []*Conn{accepted, wrapped} {
-				wantTimeout(t, read1(c), idle.ReasonIdle)
-				c.Close()
-			}
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+		inner := newPipeListener()
+		ln := share(t, hiding{share(t, inner, tracker, nil)}, tracker, nil)
+		client := inner.dial()
+		if c, err := ln.Accept(); c != nil || err != ErrWrapped {
+			t.Errorf("Accept returns %v, %v", c, err)
 		}
+		if err := read1(client); err != io.EOF {
+			t.Errorf("the peer got %v, want EOF", err)
+		}
+		if st := tracker.Stats(); st.Live != 0 || st.Tracked != st.Closed {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestDrain tells an idle client and ends it, and waits for one that is being served.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+		opts := &Options{OnDrain: func(c *Conn) { c.Write([]byte("bye")) }}
+		idler, client := pipe(t, tracker, opts)
+		go readAll(idler)
+		busy, served := pipe(t, tracker, opts)
+		drain, err := tracker.Drain(idle.Drain{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(client); string(b) != "bye" || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+		if _, err := io.ReadFull(served, make([]byte, 3)); err != nil || drain.Left() != 1 {
+			t.Errorf("%v, %d left", err, drain.Left())
+		}
+		go readAll(busy) // from now on it isn't served
+		if b, err := io.ReadAll(served); len(b) > 0 || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+		<-drain.Done()
+		if st := tracker.Stats(); st.Drained != 2 || st.Live != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestAcceptGoesOn when it has closed a newcomer for which there is no room, and when descriptors run out: the most idle
+// connections make room then.
+func TestAcceptGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newPipeListener()
+		ln, err := Wrap(inner, idle.Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner.fails = func() error { return syscall.EMFILE }
+		if _, err := ln.Accept(); err != syscall.EMFILE {
+			t.Errorf("without a Capacity it fails with %v", err)
+		}
+		inner.fails = nil
+		if err := ln.Tracker().SetCapacity(idle.Capacity{MaxConns: 1, MinIdle: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		first := accept(t, inner, ln)
+		refused := inner.dial()
+		go func() {
+			if err := read1(refused); err != io.EOF {
+				t.Errorf("who has no room gets %v", err)
+			}
+			first.Close()
+			inner.dial()
+		}()
+		second, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go readAll(second)
+		time.Sleep(2 * time.Minute)
+		inner.fails = func() error {
+			if ln.Stats().Evicted == 0 {
+				return syscall.EMFILE
+			}
+			return nil
+		}
+		accept(t, inner, ln).Close()
+		if st := ln.Stats(); st.Refused != 1 || st.Evicted != 1 {
+			t.Errorf("%+v", st)
+		}
+		ln.Close()
 	})
 }
 
@@ -194,17 +281,6 @@ func TestWrapRefuses(t *testing.T) {
 		} {
 			if ln, err := Wrap(c.ln, c.p, c.opts); ln != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, %v; want an error with %q", ln, err, c.want)
-			}
-		}
-		a, b := net.Pipe()
-		defer a.Close()
-		defer b.Close()
-		for want, opts := range map[string]*Options{
-			"idlenet: Options.Tracker is set":     {Tracker: shared},
-			"idlenet: Options.Idle is {Tick:1s S": {Idle: idle.Options{Tick: time.Second}},
-		} {
-			if c, err := wrapConn(a, shared, opts); c != nil || err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, %v; want an error with %q", c, err, want)
 			}
 		}
 		ln, err := Wrap(inner, minute, nil) // it is as it was

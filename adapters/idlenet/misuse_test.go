@@ -9,81 +9,83 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestNilArguments checks that each is told of by name.
-func TestNilArguments(t *testing.T) {
-	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
-	for want, wrap := range map[string]func() (*Conn, error){
-		"connection to wrap is nil": func() (*Conn, error) { return wrapConn(nil, tracker, nil) },
-		"tracker is nil":            func() (*Conn, error) { return wrapConn(a, nil, nil) },
-	} {
-		if c, err := wrap(); c != nil || err == nil || !strings.HasPrefix(err.Error(), "idlenet: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v and %v; want an error with %q", c, err, want)
+// limited embeds a connection, as those of netutil.LimitListener do.
+type limited struct{ net.Conn }
+
+// TestWrapConnRefuses what it can't wrap, by name, and leaves it as it was. A struct that embeds a Conn or a TLS
+// connection is refused too.
+func TestWrapConnRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+		pinging := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
+		closed, _ := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+		closed.Close()
+		c, _ := pipe(t, tracker, nil)
+		a, b := net.Pipe()
+		defer a.Close()
+		defer b.Close()
+		for _, test := range []struct {
+			nc      net.Conn
+			tracker *idle.Tracker
+			opts    *Options
+			want    string
+		}{
+			{nil, tracker, nil, "idlenet: the connection to wrap is nil"},
+			{a, nil, nil, "idlenet: the tracker is nil"},
+			{a, pinging, nil, "set Ping"},
+			{a, closed, nil, idle.ErrClosed.Error()},
+			{a, tracker, &Options{Tracker: tracker}, "idlenet: Options.Tracker is set"},
+			{a, tracker, &Options{Idle: idle.Options{Tick: time.Second}}, "idlenet: Options.Idle is {Tick:1s S"},
+			{c, tracker, nil, ErrWrapped.Error()},
+			{struct{ *Conn }{c}, tracker, nil, ErrWrapped.Error()},
+			{&limited{c}, tracker, nil, ErrWrapped.Error()},
+			{limited{limited{c}}, tracker, nil, ErrWrapped.Error()},
+			{tls.Client(a, nil), tracker, nil, "idlenet: the connection is or contains one of crypto/tls"},
+			{&limited{tls.Client(a, nil)}, tracker, nil, "idlenet: the connection is or contains one of crypto/tls"},
+		} {
+			if nc, err := WrapConn(test.nc, test.tracker, test.opts); nc != nil || err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v and %v; want an error with %q", nc, err, test.want)
+			}
 		}
-	}
-	server, _ := pipe(t, tracker, nil)
-	defer func() {
-		if text, _ := recover().(string); !strings.HasPrefix(text, "idlenet: Enter(nil)") {
-			t.Errorf("Enter(nil) panics with %q", text)
+		if err := new(netconn.Conn).Init(c, tracker, nil, netconn.NewSetup(idle.Hooks{}, nil)); err != ErrWrapped {
+			t.Errorf("Init of an adapter: %v", err)
 		}
-	}()
-	server.Enter(nil)
+		if _, err := wrapConn(a, closed, nil); !errors.Is(err, idle.ErrClosed) {
+			t.Error(err)
+		}
+		go b.Write([]byte("x"))
+		if err := read1(a); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
-// TestWhatEmbedsAConnIsWrappedOnce wraps a type of a user's.
-func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
+// TestEnterPanics, and says why.
+func TestEnterPanics(t *testing.T) {
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	a, b := net.Pipe()
-	defer b.Close()
-	c, err := wrapConn(a, tracker, nil)
+	pings, err := tracker.Phase(idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	own := struct{ *Conn }{c}
-	if c, err := wrapConn(own, tracker, nil); c != nil || err != ErrWrapped {
-		t.Errorf("got %v, %v", c, err)
+	server, client := pipe(t, tracker, nil)
+	for want, enter := range map[string]func(){
+		"idlenet: Enter(nil)":  func() { server.Enter(nil) },
+		"set Ping":             func() { server.Enter(pings) },
+		"idlenet: a nil *Conn": func() { Unwrap(client).Enter(tracker.Initial()) }, // it has no timeouts
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.Contains(text, want) {
+					t.Errorf("it panics with %q, want %q", text, want)
+				}
+			}()
+			enter()
+		}()
 	}
-}
-
-// TestWhatWrapsAConnIsRefused: a struct that embeds a Conn or a TLS connection is refused. The
-// connections of netutil.LimitListener are such structs.
-func TestWhatWrapsAConnIsRefused(t *testing.T) {
-	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	c, _ := pipe(t, tracker, nil)
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
-	type limited struct{ net.Conn }
-	for _, nc := range []net.Conn{&limited{c}, limited{limited{c}}} {
-		if nc, err := WrapConn(nc, tracker, nil); err != ErrWrapped {
-			t.Errorf("got %v, %v", nc, err)
-		}
-	}
-	secure := tls.Client(a, nil)
-	for _, nc := range []net.Conn{secure, &limited{secure}} {
-		if nc, err := WrapConn(nc, tracker, nil); err == nil || !strings.HasPrefix(err.Error(), "idlenet: the connection is or contains one of crypto/tls") {
-			t.Errorf("got %v, %v", nc, err)
-		}
-	}
-}
-
-// TestUnwrapOfAnother: a connection without timeouts has no Conn, whose methods say so.
-func TestUnwrapOfAnother(t *testing.T) {
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
-	defer func() {
-		if text, _ := recover().(string); !strings.HasPrefix(text, "idlenet: a nil *Conn") {
-			t.Errorf("it panics with %q", text)
-		}
-	}()
-	Unwrap(a).Enter(newTracker(t, idle.Policy{IdleTimeout: time.Minute}).Initial())
 }
 
 // TestSetPolicyBeforeTheFirstConnection: a policy that pings is refused if there is no Ping, and not the
@@ -100,86 +102,8 @@ func TestSetPolicyBeforeTheFirstConnection(t *testing.T) {
 			if err := l.Tracker().SetPolicy(pinging); err == nil {
 				t.Errorf("%s: it is accepted", name)
 			}
-			server := accept(t, inner, l)
-			server.Close()
+			accept(t, inner, l).Close()
 			l.Close()
-		}
-	})
-}
-
-// TestReadsAfterTheEnd uses a connection whose reads fail in their own way once it is
-// closed.
-func TestReadsAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Second}), nil)
-		wantTimeout(t, read1(server), idle.ReasonIdle)
-		time.Sleep(time.Minute)
-		wantTimeout(t, read1(server), idle.ReasonIdle)
-		_, err := server.Write([]byte("x"))
-		wantTimeout(t, err, idle.ReasonIdle)
-	})
-}
-
-// TestCloseHandsBackTheConns closes a tracker with connections that have all kinds of
-// callbacks: what it hands back is what Accept and WrapConn have returned.
-func TestCloseHandsBackTheConns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keep := func(*Conn, *idle.TimeoutError) bool { return false }
-		end := func(*Conn, *idle.TimeoutError) {}
-		want := map[any]bool{}
-		for _, opts := range []*Options{nil, {OnTimeout: keep}, {OnEnd: end}, {OnTimeout: keep, OnEnd: end}} {
-			c, _ := pipe(t, tracker, opts)
-			want[c] = true
-		}
-		live, err := tracker.Close()
-		if err != nil || len(live) != len(want) {
-			t.Errorf("handed back %v, %v", live, err)
-		}
-		for _, c := range live {
-			if !want[c] {
-				t.Errorf("handed back a %T", c)
-			}
-		}
-	})
-}
-
-// deadlineless is a connection that takes no deadlines, and whose reads fail in their
-// own way when it is closed.
-type deadlineless struct {
-	net.Conn
-	closed chan struct{}
-}
-
-var errOwn = errors.New("an error of its own")
-
-func (d *deadlineless) SetDeadline(time.Time) error { return errOwn }
-func (d *deadlineless) Read([]byte) (int, error)    { <-d.closed; return 0, errOwn }
-func (d *deadlineless) Close() error                { close(d.closed); return d.Conn.Close() }
-
-func TestTimeoutOfAConnWithoutDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
-		a, b := net.Pipe()
-		defer b.Close()
-		c, err := wrapConn(&deadlineless{a, make(chan struct{})}, tracker, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		for range 2 { // the pending read, and a later one
-			_, err = c.Read(make([]byte, 1))
-			wantTimeout(t, err, idle.ReasonIdle)
-		}
-		if took := time.Since(start); took > time.Second+3*tick {
-			t.Errorf("the reads failed after %v", took)
-		}
-		time.Sleep(3 * time.Second) // it is not closed a second time, which would panic
-		if n := tracker.Stats().Panics; n > 0 {
-			t.Errorf("%d panics", n)
 		}
 	})
 }

@@ -11,22 +11,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// newTracker returns a tracker that is closed at the end of the test, which
-// fails if connections are still tracked by then. An error means only that a callback needs longer than a second, as some do.
-func newTracker(t testing.TB, p idle.Policy) *idle.Tracker {
-	t.Helper()
-	tracker, err := idle.New(p, &idle.Options{Tick: tick})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if live, _ := tracker.Close(); len(live) > 0 {
-			t.Errorf("at the end %d connections were live", len(live))
-		}
-	})
-	return tracker
-}
-
 // TestConn runs the conformance tests of net.Conn with both ends wrapped.
 func TestConn(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {

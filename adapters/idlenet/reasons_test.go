@@ -1,9 +1,7 @@
 package idlenet
 
 import (
-	"io"
 	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +67,7 @@ func writeHuge(server net.Conn) error {
 func TestEachLimitHasItsReasonAndIsKeptToTheTick(t *testing.T) {
 	const ms = time.Millisecond
 	slow := idle.Rate{BytesPerSecond: 100, Grace: 500 * ms}
+	passive := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Misses: 2, Timeout: 50 * ms, Passive: true}}
 	for name, c := range map[string]struct {
 		policy idle.Policy
 		reason idle.Reason
@@ -77,18 +76,14 @@ func TestEachLimitHasItsReasonAndIsKeptToTheTick(t *testing.T) {
 		server func(net.Conn) error
 		within time.Duration // how much later than the limit it may be
 	}{
-		"idle from the start": {idle.Policy{IdleTimeout: 100 * ms}, idle.ReasonIdle, 100 * ms, silent, readAll, 0},
-		"idle after bytes":    {idle.Policy{IdleTimeout: 100 * ms}, idle.ReasonIdle, 100 * ms, speaks, readAll, 0},
-		"read from the start": {idle.Policy{ReadTimeout: 100 * ms}, idle.ReasonRead, 100 * ms, silent, readAll, 0},
-		"read after bytes":    {idle.Policy{ReadTimeout: 100 * ms}, idle.ReasonRead, 100 * ms, speaks, readAll, 0},
-		"write":               {idle.Policy{WriteTimeout: 100 * ms}, idle.ReasonWrite, 100 * ms, silent, writeHuge, 0},
-		"age":                 {idle.Policy{MaxAge: time.Second}, idle.ReasonMaxAge, time.Second, trickles, readAll, 0},
-		"passive heartbeat": {
-			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Misses: 2, Timeout: 50 * ms, Passive: true}},
-			idle.ReasonHeartbeat, 250 * ms, silent, readAll, 0},
-		"passive heartbeat in spite of bytes": {
-			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Misses: 2, Timeout: 50 * ms, Passive: true}},
-			idle.ReasonHeartbeat, 250 * ms, trickles, readAll, 0},
+		"idle from the start":                 {idle.Policy{IdleTimeout: 100 * ms}, idle.ReasonIdle, 100 * ms, silent, readAll, 0},
+		"idle after bytes":                    {idle.Policy{IdleTimeout: 100 * ms}, idle.ReasonIdle, 100 * ms, speaks, readAll, 0},
+		"read from the start":                 {idle.Policy{ReadTimeout: 100 * ms}, idle.ReasonRead, 100 * ms, silent, readAll, 0},
+		"read after bytes":                    {idle.Policy{ReadTimeout: 100 * ms}, idle.ReasonRead, 100 * ms, speaks, readAll, 0},
+		"write":                               {idle.Policy{WriteTimeout: 100 * ms}, idle.ReasonWrite, 100 * ms, silent, writeHuge, 0},
+		"age":                                 {idle.Policy{MaxAge: time.Second}, idle.ReasonMaxAge, time.Second, trickles, readAll, 0},
+		"passive heartbeat":                   {passive, idle.ReasonHeartbeat, 250 * ms, silent, readAll, 0},
+		"passive heartbeat in spite of bytes": {passive, idle.ReasonHeartbeat, 250 * ms, trickles, readAll, 0},
 		"active heartbeat": {
 			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Timeout: 50 * ms, Misses: 3}},
 			idle.ReasonHeartbeat, 250 * ms, silent, readAll, 6 * tick},
@@ -99,12 +94,11 @@ func TestEachLimitHasItsReasonAndIsKeptToTheTick(t *testing.T) {
 			idle.Policy{WriteTimeout: 100 * ms, MinWriteRate: slow}, idle.ReasonMinWriteRate, 500 * ms, sips, writes1, 160*ms + measuring(500*ms)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := pipe(t, newTracker(t, c.policy), &Options{Ping: func(*Conn) error { return nil }})
+			inBubble(t, c.policy, &Options{Ping: func(*Conn) error { return nil }}, func(t *testing.T, server *Conn, client net.Conn) {
 				last := make(chan time.Time, 1)
 				go func() { last <- c.peer(client) }()
-				err, at := await(t, func() error { return c.server(server) })
-				wantTimeout(t, err, c.reason)
+				wantTimeout(t, c.server(server), c.reason)
+				at := time.Now()
 				server.Close()
 				start := <-last
 				notBefore(t, at, start, c.limit)
@@ -116,99 +110,39 @@ func TestEachLimitHasItsReasonAndIsKeptToTheTick(t *testing.T) {
 	}
 }
 
-// The text is what lands in logs. Of an age it must be the age.
-func TestElapsedIsHowLongItHasBeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, _ := pipe(t, newTracker(t, idle.Policy{MaxAge: time.Second, MaxAgeGrace: 2 * time.Second}), nil)
-		start := time.Now()
-		err, at := await(t, func() error { return readAll(server) })
-		wantTimeout(t, err, idle.ReasonMaxAge)
-		notBefore(t, at, start, 3*time.Second)
-		if off := at.Sub(start) - server.Timeout().Elapsed; off < -2*tick || off > 2*tick {
-			t.Errorf("after %v the error says %v", at.Sub(start), server.Timeout())
-		}
-	})
-}
-
-func TestAnsweredPingsKeepConnectionAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pings := atomic.Int32{}
-		policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * time.Millisecond, Timeout: 50 * time.Millisecond}}
-		server, client := pipe(t, newTracker(t, policy), &Options{Ping: func(c *Conn) error {
-			pings.Add(1)
-			_, err := c.Write([]byte("?"))
-			return err
-		}})
-		go io.Copy(client, client) // a pong is the ping sent back
-		go readAll(server)
-		time.Sleep(10 * time.Second)
-		if server.Timeout() != nil {
-			t.Error(server.Timeout())
-		}
-		if n := pings.Load(); n < 80 || n > 100 {
-			t.Errorf("%d pings in 10 s, want one about every 100 ms", n)
-		}
-	})
-}
-
 func TestBeatsKeepConnectionAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * time.Millisecond, Timeout: 50 * time.Millisecond, Passive: true}}
-		server, _ := pipe(t, newTracker(t, policy), nil)
+	policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * time.Millisecond, Timeout: 50 * time.Millisecond, Passive: true}}
+	inBubble(t, policy, nil, func(t *testing.T, server *Conn, _ net.Conn) {
 		for range 50 {
 			time.Sleep(140 * time.Millisecond)
 			server.Beat()
 		}
-		if server.Timeout() != nil {
-			t.Error(server.Timeout())
-		}
 		last := time.Now()
-		err, at := await(t, func() error { return read1(server) })
-		wantTimeout(t, err, idle.ReasonHeartbeat)
-		onTime(t, at, last, 150*time.Millisecond)
+		wantTimeout(t, read1(server), idle.ReasonHeartbeat)
+		onTime(t, time.Now(), last, 150*time.Millisecond)
 	})
 }
 
+// TestEnterChangesTheLimits, before a read and during one.
 func TestEnterChangesTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker := newTracker(t, idle.Policy{IdleTimeout: 100 * time.Millisecond})
-		exempt, err := tracker.Phase(idle.Policy{})
-		if err != nil {
-			t.Fatal(err)
+		const limit = 100 * time.Millisecond
+		tracker := newTracker(t, idle.Policy{IdleTimeout: limit})
+		phase := func(p idle.Policy) *idle.Phase {
+			phase, err := tracker.Phase(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return phase
 		}
-		strict, err := tracker.Phase(idle.Policy{ReadTimeout: 50 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		longer := phase(idle.Policy{ReadTimeout: 3 * limit})
 		server, _ := pipe(t, tracker, nil)
-		server.Enter(exempt)
+		server.Enter(phase(idle.Policy{}))
 		time.Sleep(time.Minute)
-		if server.Timeout() != nil {
-			t.Error("exempt, but", server.Timeout())
-		}
-		server.Enter(strict)
+		server.Enter(phase(idle.Policy{ReadTimeout: limit}))
+		time.AfterFunc(limit*9/10, func() { server.Enter(longer) })
 		start := time.Now()
-		err, at := await(t, func() error { return read1(server) })
-		wantTimeout(t, err, idle.ReasonRead)
-		onTime(t, at, start, 50*time.Millisecond)
-	})
-}
-
-func TestEnterDuringReadCountsAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tracker := newTracker(t, idle.Policy{ReadTimeout: 100 * time.Millisecond})
-		longer, err := tracker.Phase(idle.Policy{ReadTimeout: 300 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		server, _ := pipe(t, tracker, nil)
-		entered := time.Time{}
-		time.AfterFunc(90*time.Millisecond, func() {
-			entered = time.Now()
-			server.Enter(longer)
-		})
-		err, at := await(t, func() error { return read1(server) })
-		wantTimeout(t, err, idle.ReasonRead)
-		onTime(t, at, entered, 300*time.Millisecond)
+		wantTimeout(t, read1(server), idle.ReasonRead)
+		onTime(t, time.Now(), start, limit*9/10+3*limit)
 	})
 }
