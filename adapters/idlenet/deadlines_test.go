@@ -2,6 +2,7 @@ package idlenet
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"testing"
@@ -12,27 +13,21 @@ import (
 )
 
 func TestReadTimeoutDoesNotCountWhileHandlerComputes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const limit = 100 * time.Millisecond
-		server, client := pipe(t, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
+	const limit = 100 * time.Millisecond
+	inBubble(t, idle.Policy{ReadTimeout: limit}, nil, func(t *testing.T, server *Conn, client net.Conn) {
 		go client.Write([]byte("request"))
 		if err := read1(server); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * limit)
-		if server.Timeout() != nil {
-			t.Fatal("nobody was reading, but", server.Timeout())
-		}
 		start := time.Now()
-		err, at := await(t, func() error { return read1(server) })
-		wantTimeout(t, err, idle.ReasonRead)
-		onTime(t, at, start, limit)
+		wantTimeout(t, read1(server), idle.ReasonRead)
+		onTime(t, time.Now(), start, limit)
 	})
 }
 
 func TestWriteTimeoutDoesNotCountBetweenWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: 100 * time.Millisecond}), nil)
+	inBubble(t, idle.Policy{WriteTimeout: 100 * time.Millisecond}, nil, func(t *testing.T, server *Conn, client net.Conn) {
 		go readAll(client)
 		for range 5 {
 			if _, err := server.Write(make([]byte, 3*largeStep)); err != nil {
@@ -43,72 +38,12 @@ func TestWriteTimeoutDoesNotCountBetweenWrites(t *testing.T) {
 	})
 }
 
-// Whoever polls waits for the peer all the same.
-func TestPolledReadsHitReadTimeout(t *testing.T) {
-	for _, every := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 70 * time.Millisecond} {
-		t.Run(every.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const limit = 200 * time.Millisecond
-				server, client := pipe(t, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
-				go client.Write([]byte("x"))
-				if err := read1(server); err != nil {
-					t.Fatal(err)
-				}
-				start := time.Now()
-				err, at := await(t, func() error {
-					for {
-						server.SetReadDeadline(time.Now().Add(every))
-						err := read1(server)
-						if server.Timeout() != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-							return err
-						}
-						wantUserTimeout(t, err)
-					}
-				})
-				if errors.Is(err, os.ErrDeadlineExceeded) && server.Timeout() != nil {
-					err = read1(server) // the last poll may have ended for both reasons at once
-				}
-				wantTimeout(t, err, idle.ReasonRead)
-				onTime(t, at, start, limit)
-			})
-		})
-	}
-}
-
-// So does whoever polls with a write that nobody takes.
-func TestPolledWritesHitWriteTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const limit, every = 200 * time.Millisecond, 70 * time.Millisecond
-		server, _ := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
-		start := time.Now()
-		err, at := await(t, func() error { return pollWrites(server, every, 1) })
-		wantTimeout(t, err, idle.ReasonWrite)
-		onTime(t, at, start, limit)
-	})
-}
-
-// pollWrites writes size bytes at a time, for no longer than every each, until
-// the connection has timed out.
-func pollWrites(c *Conn, every time.Duration, size int) error {
-	for {
-		c.SetWriteDeadline(time.Now().Add(every))
-		_, err := c.Write(make([]byte, size))
-		if c.Timeout() != nil {
-			_, err = c.Write(make([]byte, 1)) // the last poll may have ended for both reasons at once
-			return err
-		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-	}
-}
-
 // After a poll that got nothing the server still waits, whatever it does. After one that got something it doesn't.
 func TestReadTimeoutCountsBetweenPolls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const limit = 200 * time.Millisecond
-		ends := make(chan time.Time, 1)
-		server, client := pipe(t, newTracker(t, idle.Policy{ReadTimeout: limit}), &Options{OnEnd: func(*Conn, *idle.TimeoutError) { ends <- time.Now() }})
+	const limit = 200 * time.Millisecond
+	ended := time.Time{}
+	opts := &Options{OnEnd: func(*Conn, *idle.TimeoutError) { ended = time.Now() }}
+	inBubble(t, idle.Policy{ReadTimeout: limit}, opts, func(t *testing.T, server *Conn, client net.Conn) {
 		poll := func() error {
 			server.SetReadDeadline(time.Now().Add(limit / 2))
 			return read1(server)
@@ -124,35 +59,37 @@ func TestReadTimeoutCountsBetweenPolls(t *testing.T) {
 		}
 		start := time.Now()
 		wantUserTimeout(t, poll())
-		onTime(t, <-ends, start, limit)
+		time.Sleep(limit)
+		onTime(t, ended, start, limit)
 	})
 }
 
-func TestUserReadDeadlineKeepsItsMeaning(t *testing.T) {
+// The user's own deadlines keep their meaning. One that was set before WrapConn is the user's, too.
+func TestUserDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute}), nil)
-		start := time.Now()
-		server.SetReadDeadline(start.Add(50 * time.Millisecond))
-		err, at := await(t, func() error { return read1(server) })
-		wantUserTimeout(t, err)
-		if at.Sub(start) != 50*time.Millisecond {
-			t.Errorf("after %v", at.Sub(start))
+		const while = 50 * time.Millisecond
+		bare, client := net.Pipe()
+		bare.SetReadDeadline(time.Now().Add(while))
+		server := wrapped(t, bare, newTracker(t, idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute}), nil)
+		fails := func(op func() error) {
+			t.Helper()
+			start := time.Now()
+			wantUserTimeout(t, op())
+			if took := time.Since(start); took != while {
+				t.Errorf("after %v", took)
+			}
 		}
-		server.SetDeadline(time.Time{})
-		go client.Write([]byte("x"))
+		fails(func() error { return read1(server) })
+		server.SetReadDeadline(time.Now().Add(while))
+		fails(func() error { return read1(server) })
+		server.SetReadDeadline(time.Time{})
+		time.AfterFunc(2*while, func() { client.Write([]byte("x")) })
 		if err := read1(server); err != nil {
 			t.Error("after the deadline was lifted:", err)
 		}
-	})
-}
-
-func TestUserWriteDeadlineKeepsItsMeaning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: time.Minute}), nil)
-		server.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-		err, _ := await(t, func() error { return writeHuge(server) })
-		wantUserTimeout(t, err)
-		server.SetWriteDeadline(time.Time{})
+		server.SetWriteDeadline(time.Now().Add(while))
+		fails(func() error { return writeHuge(server) })
+		server.SetDeadline(time.Time{})
 		go readAll(client)
 		if err := writeHuge(server); err != nil {
 			t.Error("after the deadline was lifted:", err)
@@ -160,80 +97,43 @@ func TestUserWriteDeadlineKeepsItsMeaning(t *testing.T) {
 	})
 }
 
-// A deadline that was set before WrapConn is the user's, too.
-func TestDeadlineFromBeforeWrapCanBeLifted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bare, client := net.Pipe()
-		defer client.Close()
-		bare.SetReadDeadline(time.Now().Add(time.Second))
-		server, err := wrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Close()
-		server.SetReadDeadline(time.Time{})
-		time.AfterFunc(2*time.Second, func() { client.Write([]byte("x")) })
-		if err := read1(server); err != nil {
+// A write that the user gave up goes on waiting until one succeeds. Nor is it held against the write after the next. One
+// of nothing leaves nothing waiting, either.
+func TestAbandonedWriteWaits(t *testing.T) {
+	const limit = 200 * time.Millisecond
+	abandon := func(t *testing.T, server *Conn) {
+		server.SetWriteDeadline(time.Now().Add(limit / 10))
+		wantUserTimeout(t, writeHuge(server))
+		server.SetWriteDeadline(time.Time{})
+	}
+	succeed := func(t *testing.T, server *Conn, client net.Conn) {
+		go read1(client)
+		if _, err := server.Write([]byte("x")); err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-// A write that the user gave up goes on waiting until one succeeds.
-func TestAbandonedWriteWaits(t *testing.T) {
-	for _, again := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			const limit = 100 * time.Millisecond
-			server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
-			server.SetWriteDeadline(time.Now().Add(limit / 2))
-			err, _ := await(t, func() error { return writeHuge(server) })
-			wantUserTimeout(t, err)
-			if again {
-				go readAll(client)
-				server.SetWriteDeadline(time.Time{})
-				if _, err := server.Write([]byte("x")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(10 * limit)
-			if err := server.Timeout(); (err == nil) != again {
-				t.Errorf("a write has succeeded: %v; ended by %v", again, err)
-			}
-		})
 	}
-}
-
-// Nor is it held against the write after the next. One of nothing leaves nothing
-// waiting, either.
-func TestWriteAfterOneThatMovedNothingHasItsTime(t *testing.T) {
-	const limit = 200 * time.Millisecond
-	for name, before := range map[string]func(server *Conn, client net.Conn){
-		"abandoned": func(server *Conn, client net.Conn) {
-			server.SetWriteDeadline(time.Now().Add(limit / 10))
-			_, err := server.Write([]byte("x"))
-			wantUserTimeout(t, err)
-			server.SetWriteDeadline(time.Time{})
+	for name, c := range map[string]struct {
+		before func(t *testing.T, server *Conn, client net.Conn)
+		waits  bool
+	}{
+		"abandoned":                        {func(t *testing.T, server *Conn, _ net.Conn) { abandon(t, server) }, true},
+		"abandoned, and one that succeeds": {func(t *testing.T, server *Conn, client net.Conn) { abandon(t, server); succeed(t, server, client) }, false},
+		"empty": {func(t *testing.T, server *Conn, client net.Conn) {
 			go read1(client)
-			if _, err := server.Write([]byte("x")); err != nil {
-				t.Error(err)
-			}
-		},
-		"empty": func(server *Conn, client net.Conn) {
-			go read1(client)
-			if _, err := server.Write(nil); err != nil {
-				t.Error(err)
-			}
-		},
+			server.Write(nil)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
-				before(server, client)
+			inBubble(t, idle.Policy{WriteTimeout: limit}, nil, func(t *testing.T, server *Conn, client net.Conn) {
+				begun := time.Now()
+				c.before(t, server, client)
 				time.Sleep(limit * 8 / 10)
-				start := time.Now()
-				err, at := await(t, func() error { _, err := server.Write([]byte("x")); return err })
+				if !c.waits {
+					begun = time.Now()
+				}
+				_, err := server.Write([]byte("x"))
 				wantTimeout(t, err, idle.ReasonWrite)
-				onTime(t, at, start, limit)
+				onTime(t, time.Now(), begun, limit)
 			})
 		})
 	}
@@ -242,8 +142,7 @@ func TestWriteAfterOneThatMovedNothingHasItsTime(t *testing.T) {
 // TestRemovedDeadline: removing a deadline fails after Close as all else does, and it
 // removes one that was set past the Conn.
 func TestRemovedDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Hour}), nil)
+	inBubble(t, idle.Policy{IdleTimeout: time.Hour}, nil, func(t *testing.T, server *Conn, client net.Conn) {
 		bare := server.NetConn()
 		for range 2 {
 			server.SetDeadline(time.Time{}) // from now on none is set, as far as the Conn knows
@@ -266,4 +165,138 @@ func TestRemovedDeadline(t *testing.T) {
 			t.Errorf("%s after Close returns %v", name, err)
 		}
 	}
+}
+
+// TestReadsShorterThanATick has a peer whose bytes come one at a time, and a
+// server that takes its time for each. The minimum rate, which counts the time that reads take in
+// all, must neither be missed too early nor be escaped from, however the reads
+// fall on the ticks.
+func TestReadsShorterThanATick(t *testing.T) {
+	const limit = 2 * time.Second
+	for _, wait := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 9 * time.Millisecond} {
+		for offset := time.Duration(0); offset < tick; offset += tick / 5 {
+			t.Run(fmt.Sprint(wait, " at ", offset), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tracker := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+					phase, err := tracker.Phase(idle.Policy{MinReadRate: idle.Rate{BytesPerSecond: 1 << 10, Grace: limit}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					c, client := pipe(t, tracker, nil)
+					read := func() (took time.Duration, err error) {
+						begun := time.Now()
+						time.AfterFunc(wait, func() { client.Write([]byte("x")) })
+						_, err = c.Read(make([]byte, 1))
+						return time.Since(begun), err
+					}
+					time.Sleep(tick + offset)
+					read() // a wait that begins before the phase does
+					c.Enter(phase)
+					time.Sleep(limit / 2)          // nobody reads
+					var waited, most time.Duration // most is what the bytes pay for
+					for err == nil {
+						time.Sleep(tick - wait) // the server is busy
+						var took time.Duration
+						took, err = read()
+						waited += took
+						most += time.Second >> 10
+						if waited > 2*limit+most {
+							t.Fatalf("not timed out after %v of waiting", waited)
+						}
+					}
+					most += limit + measuring(limit) + 3*tick + tick/8 + wait
+					if waited < limit || waited > most {
+						t.Errorf("timed out after %v of waiting; want %v to %v (%v)", waited, limit, most, err)
+					}
+					client.Close()
+					time.Sleep(tick)
+				})
+			})
+		}
+	}
+}
+
+// measuring is how much later than after its Grace a minimum rate may end a connection whose waits aren't measured at first.
+func measuring(grace time.Duration) time.Duration { return grace/8 + 2*tick }
+
+// pollWrites writes size bytes at a time, for no longer than every each, until
+// the connection has timed out.
+func pollWrites(c *Conn, every time.Duration, size int) error {
+	for {
+		c.SetWriteDeadline(time.Now().Add(every))
+		_, err := c.Write(make([]byte, size))
+		if c.Timeout() != nil {
+			_, err = c.Write(make([]byte, 1)) // the last poll may have ended for both reasons at once
+			return err
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+}
+
+// TestPolled has a server that reads, or writes, with deadlines of its own, and works in
+// between, while the peer does nothing. All of that is one wait, whatever error the deadlines give. In the middle it may enter
+// a phase, from which the wait counts.
+func TestPolled(t *testing.T) {
+	const limit = 2 * time.Second
+	rate := idle.Rate{BytesPerSecond: 1, Grace: limit}
+	for reason, c := range map[idle.Reason]struct {
+		policy idle.Policy
+		try    func(c *Conn, until time.Time) error
+	}{
+		idle.ReasonRead:         {idle.Policy{ReadTimeout: limit}, pollRead},
+		idle.ReasonMinReadRate:  {idle.Policy{MinReadRate: rate}, pollRead},
+		idle.ReasonWrite:        {idle.Policy{WriteTimeout: limit}, pollWrite},
+		idle.ReasonMinWriteRate: {idle.Policy{MinWriteRate: rate}, pollWrite},
+	} {
+		for _, poll := range []struct{ wait, work, enter time.Duration }{
+			{100 * time.Millisecond, 900 * time.Millisecond, 0},
+			{500 * time.Millisecond, 500 * time.Millisecond, 0},
+			{10 * time.Millisecond, 90 * time.Millisecond, time.Second},
+			{10 * time.Millisecond, 10 * time.Millisecond, 0},
+			{time.Millisecond, 0, 0},
+			{3 * time.Millisecond, 4 * time.Millisecond, time.Second},
+		} {
+			for _, network := range []string{"", "mux"} {
+				t.Run(fmt.Sprint(reason, network, poll), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						tracker := newTracker(t, c.policy)
+						bare, _ := net.Pipe()
+						if network != "" {
+							bare = &foreign{Conn: bare, network: network}
+						}
+						conn := wrapped(t, bare, tracker, nil)
+						begun := time.Now()
+						if poll.enter > 0 {
+							time.AfterFunc(poll.enter, func() { conn.Enter(tracker.Initial()) })
+						}
+						for conn.Timeout() == nil && time.Since(begun) < 3*limit {
+							err := c.try(conn, time.Now().Add(poll.wait))
+							if ours := new(idle.TimeoutError); errors.As(err, &ours) != (conn.Timeout() != nil) {
+								t.Fatalf("a poll fails with %v", err)
+							}
+							time.Sleep(poll.work)
+						}
+						took := time.Since(begun) - poll.enter
+						wantTimeout(t, c.try(conn, time.Time{}), reason)
+						if most := limit + measuring(limit) + 3*tick + tick/8 + poll.wait + poll.work; took < limit || took > most {
+							t.Errorf("timed out after %v; want %v to %v (%v)", took, limit, most, conn.Timeout())
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func pollRead(c *Conn, until time.Time) error {
+	c.SetReadDeadline(until)
+	return read1(c)
+}
+
+func pollWrite(c *Conn, until time.Time) error {
+	c.SetWriteDeadline(until)
+	_, err := c.Write([]byte("x"))
+	return err
 }
