@@ -49,25 +49,18 @@ var sources = map[string]source{
 	"plain": func(_ *testing.T, _ *idle.Tracker, n int) io.Reader {
 		return struct{ io.Reader }{bytes.NewReader(random(n))}
 	},
-	"tcp": func(t *testing.T, _ *idle.Tracker, n int) io.Reader {
-		conn, peer := tcpPair(t)
-		go sendAll(peer, n)
-		return conn
-	},
-	"wrapped tcp": func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
-		conn, peer := connect(t, tracker, nil)
-		go sendAll(peer, n)
-		return conn
-	},
+	"tcp": overTCP(func(_ *testing.T, c *net.TCPConn, _ *idle.Tracker) io.Reader { return c }),
+	"wrapped tcp": overTCP(func(t *testing.T, c *net.TCPConn, tracker *idle.Tracker) io.Reader {
+		return wrapped(t, c, tracker, nil)
+	}),
+	"sniffed": overTCP(func(_ *testing.T, c *net.TCPConn, _ *idle.Tracker) io.Reader { return sniff(c) }),
+	"wrapped, sniffed": overTCP(func(t *testing.T, c *net.TCPConn, tracker *idle.Tracker) io.Reader {
+		return wrapped(t, sniff(c), tracker, nil)
+	}),
 	"wrapped unix": func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
 		bare, peer := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
 		go sendAll(peer, n)
-		conn, err := wrapConn(bare, tracker, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
+		return wrapped(t, bare, tracker, nil)
 	},
 	"wrapped pipe": func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
 		conn, peer := pipe(t, tracker, nil)
@@ -75,6 +68,32 @@ var sources = map[string]source{
 		return conn
 	},
 }
+
+// overTCP returns a source that from makes of a connection.
+func overTCP(from func(*testing.T, *net.TCPConn, *idle.Tracker) io.Reader) source {
+	return func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
+		conn, peer := tcpPair(t)
+		go sendAll(peer, n)
+		return from(t, conn, tracker)
+	}
+}
+
+// sniffed is a connection of which somebody has read the beginning, and gives
+// it back: a common kind of wrapper. What it has, the kernel does not know of.
+type sniffed struct {
+	*net.TCPConn
+	all io.Reader
+}
+
+func sniff(c *net.TCPConn) sniffed {
+	b := make([]byte, 1000)
+	n, _ := io.ReadFull(c, b)
+	return sniffed{c, io.MultiReader(bytes.NewReader(b[:n]), c)}
+}
+
+func (c sniffed) Read(b []byte) (int, error) { return c.all.Read(b) }
+
+func (c sniffed) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{c}) }
 
 func sendAll(c net.Conn, n int) {
 	c.Write(random(n))
@@ -226,6 +245,16 @@ func TestErrorsOfTheOtherSidePassThrough(t *testing.T) {
 	if n, err := io.Copy(failing{}, source); n != 0 || err != errTest {
 		t.Errorf("to a failing writer: %d, %v", n, err)
 	}
+	for _, to := range []string{"tcp", "wrapped tcp", "buffer"} { // as a Read would have failed
+		source, client := connect(t, tracker, nil)
+		dst, _ := sinks[to](t, tracker)
+		client.SetLinger(0)
+		client.Close()
+		var op *net.OpError
+		if _, err := io.Copy(dst, source); !errors.As(err, &op) || op.Timeout() {
+			t.Errorf("to %s: after a reset %v, a %T, want a *net.OpError", to, err, err)
+		}
+	}
 	server.Close()
 	if _, err := io.Copy(server, randomFile(t, 10)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a file to a closed connection: %v", err)
@@ -280,4 +309,60 @@ func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
+}
+
+// Echo through one connection: it is the source and the sink of one copy.
+func TestCopyOfConnectionToItself(t *testing.T) {
+	t.Parallel()
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+	done := make(chan error, 1)
+	go func() { _, err := io.Copy(server, server); done <- err }()
+	want := random(3*largeStep + 1)
+	go func() { client.Write(want); client.CloseWrite() }()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(client, got); err != nil || string(got) != string(want) {
+		t.Error("the echo differs, or fails with", err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMessageOfASocketIsWhole: a socket that keeps messages apart gets each in one write, and a copy from it reads each whole.
+func TestMessageOfASocketIsWhole(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("not every system has such sockets")
+	}
+	const size = 150 << 10
+	tracker := newTracker(t, idle.Policy{IdleTimeout: patience, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: patience}})
+	for _, wraps := range []bool{false, true} {
+		source, peer := socketPair(t, "unixpacket", filepath.Join(t.TempDir(), "s"))
+		sender := wrapped(t, peer, tracker, nil)
+		go func() {
+			if n, err := sender.Write(random(size)); n != size || err != nil {
+				t.Errorf("wrote %d bytes, %v", n, err)
+			}
+			sender.Close()
+		}()
+		if wraps {
+			source = wrapped(t, source, tracker, nil)
+		}
+		if n, err := source.Read(make([]byte, 2*size)); n != size || err != nil {
+			t.Errorf("got a message of %d bytes, %v", n, err)
+		}
+		source, peer = socketPair(t, "unixpacket", filepath.Join(t.TempDir(), "s"))
+		if wraps {
+			source = wrapped(t, source, tracker, nil)
+		}
+		peer.Write(random(10_000))
+		peer.Close()
+		server, client := connect(t, tracker, nil)
+		if n, err := io.Copy(server, source); n != 10_000 || err != nil {
+			t.Errorf("wrapped %v: copied %d bytes, %v", wraps, n, err)
+		}
+		server.Close()
+		if got, err := io.ReadAll(client); err != nil || string(got) != string(random(10_000)) {
+			t.Errorf("wrapped %v: %d bytes arrive, %v", wraps, len(got), err)
+		}
+	}
 }

@@ -14,11 +14,11 @@ import (
 // A starved connection is one of which each reader comes late.
 type starved struct {
 	*simnet.Conn
-	by time.Duration
+	wait func()
 }
 
 func (s starved) Read(b []byte) (int, error) {
-	time.Sleep(s.by)
+	s.wait()
 	return s.Conn.Read(b)
 }
 
@@ -48,7 +48,7 @@ func TestUnreadInput(t *testing.T) {
 			}
 		},
 		"of a reader that doesn't run": func(t *testing.T, bare, client *simnet.Conn) {
-			server := wrapped(t, starved{bare, limit + limit/2}, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
+			server := wrapped(t, starved{bare, func() { time.Sleep(limit + limit/2) }}, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
 			client.Write([]byte("x"))
 			if err := read1(server); err != nil {
 				t.Error(err)
