@@ -1,7 +1,6 @@
 package idlenet
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"testing"
@@ -11,117 +10,68 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A proxied is a connection behind the PROXY protocol: RemoteAddr waits for the header.
+// A proxied is a connection behind the PROXY protocol: RemoteAddr waits for the header, or for the end.
 type proxied struct {
 	net.Conn
-	header chan struct{} // closed when it has come
-	closed chan struct{} // closed at the end of the test
-	from   net.Addr
+	header, closed chan struct{} // closed when it has come, and at the end of the test
 }
 
 func (p *proxied) RemoteAddr() net.Addr {
 	select {
 	case <-p.header:
-		return p.from
+		return net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:1"))
 	case <-p.closed:
 		return p.Conn.RemoteAddr()
 	}
 }
 
-// A line is a listener whose connections come from a channel.
-type line struct {
-	net.Listener
-	conns chan net.Conn
-}
-
-func (l line) Accept() (net.Conn, error) { return <-l.conns, nil }
-
-// A proxy is a listener behind the PROXY protocol, in a bubble.
-type proxy struct {
-	*testing.T
-	tracker *idle.Tracker
-	*Listener
-	line line
-}
-
-// behindProxy runs test with connections that have a timeout of a minute.
-func behindProxy(t *testing.T, opts idle.Options, test func(p *proxy)) {
+// TestAddressOfSilentClient has clients that send no header for the PROXY protocol. Nobody
+// waits for them: not those that are accepted after them, nor those whose limits pass while
+// somebody looks at all connections, nor whoever closes one. An address that is known later is the label of an end.
+func TestAddressOfSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, &opts)
+		const limit = time.Minute
+		inner := newPipeListener()
+		ln, err := Wrap(inner, idle.Policy{IdleTimeout: limit}, &Options{Idle: idle.Options{Tick: tick}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tracker.Close()
-		from := line{conns: make(chan net.Conn)}
-		test(&proxy{t, tracker, share(t, from, tracker, nil), from})
-	})
-}
-
-// accept returns a connection whose header has not come yet.
-func (p *proxy) accept(from string) (c *Conn, at *proxied) {
-	nc, client := net.Pipe()
-	at = &proxied{nc, make(chan struct{}), make(chan struct{}), net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}
-	p.Cleanup(func() { close(at.closed) })
-	p.Cleanup(func() { client.Close() })
-	go func() { p.line.conns <- at }()
-	p.atOnce("Accept", func() {
-		nc, err := p.Accept()
-		if err != nil {
-			p.Error(err)
-		}
-		c = nc.(*Conn)
-	})
-	return c, at
-}
-
-// atOnce fails if f takes any time.
-func (p *proxy) atOnce(what string, f func()) {
-	p.Helper()
-	done := make(chan struct{})
-	go func() { f(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
-		p.Fatalf("%s waits for the address of a connection", what)
-	}
-}
-
-// TestAddressOfSilentClient has clients that send no header for the PROXY protocol. Nobody
-// waits for them: not those that are accepted after them, nor those whose limits pass while
-// somebody looks at all connections, nor whoever closes one.
-func TestAddressOfSilentClient(t *testing.T) {
-	behindProxy(t, idle.Options{}, func(p *proxy) {
-		p.tracker.RecentEnds() // records them from here on
-		silent, header := p.accept("192.0.2.1:1")
-		honest, _ := p.accept("192.0.2.2:2")
-		time.Sleep(59 * time.Second)
+		ln.Tracker().RecentEnds() // records them from here on
 		begun := time.Now()
-		ctx, cancel := context.WithTimeout(p.Context(), 20*time.Second)
-		defer cancel()
-		p.atOnce("Visit", func() {
-			if err := p.tracker.Visit(ctx, func(i idle.Info) { i.Label() }); err != nil {
-				p.Error(err)
+		var conns []*Conn
+		var all []*proxied
+		for range 3 {
+			a, _ := net.Pipe()
+			at := &proxied{a, make(chan struct{}), make(chan struct{})}
+			inner.conns <- at
+			c, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-		wantTimeout(p, read1(honest), idle.ReasonIdle)
-		if late := time.Since(begun) - time.Second; late > time.Second {
-			p.Errorf("timed out %v late", late)
+			conns, all = append(conns, c.(*Conn)), append(all, at)
 		}
-		p.atOnce("Close", func() { silent.Close() })
-		close(header.header)
-	})
-}
-
-// TestLabelKnownLater has ends labelled with addresses that were known only later.
-func TestLabelKnownLater(t *testing.T) {
-	behindProxy(t, idle.Options{}, func(p *proxy) {
-		p.tracker.RecentEnds()
-		c, at := p.accept("192.0.2.1:1")
-		close(at.header)
+		if err := ln.Tracker().Visit(t.Context(), func(i idle.Info) { i.Label() }); err != nil {
+			t.Error(err)
+		}
+		conns[0].Close()
+		close(all[1].header)
 		synctest.Wait()
-		c.Close()
-		if ends := p.tracker.RecentEnds(); len(ends) != 1 || ends[0].Label != "192.0.2.1:1" {
-			p.Errorf("%+v", ends)
+		conns[1].Close()
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("somebody waits for the address: %v", took)
+		}
+		wantTimeout(t, read1(conns[2]), idle.ReasonIdle)
+		onTime(t, time.Now(), begun, limit)
+		labels := map[string]int{}
+		for _, end := range ln.Tracker().RecentEnds() {
+			labels[end.Label]++
+		}
+		if labels["192.0.2.1:1"] != 1 || len(labels) != 2 {
+			t.Errorf("the ends have the labels %v", labels)
+		}
+		ln.Close()
+		for _, at := range all {
+			close(at.closed)
 		}
 	})
 }

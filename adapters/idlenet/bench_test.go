@@ -3,37 +3,43 @@ package idlenet
 import (
 	"io"
 	"net"
+	"strconv"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-func benchTracker(t testing.TB) *idle.Tracker {
-	t.Helper()
-	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
-		MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: time.Minute}, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: time.Minute}}, nil)
-	if err != nil {
+var allLimits = idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+	MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: time.Minute}, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: time.Minute}}
+
+// TestSize pins the memory of a connection, which is a size class of the allocator.
+func TestSize(t *testing.T) {
+	if strconv.IntSize != 64 {
+		t.Skip("it is of 64-bit systems")
+	}
+	if size := unsafe.Sizeof(Conn{}); size != 200 {
+		t.Errorf("a Conn takes %d bytes, not 200", size)
+	}
+}
+
+// turn sends b from the client to the server and back.
+func turn(t testing.TB, server, client net.Conn, b []byte) {
+	client.Write(b)
+	if _, err := io.ReadFull(server, b); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { tracker.Close() })
-	return tracker
+	if _, err := server.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(client, b)
 }
 
 func TestReadAndWriteDoNotAllocate(t *testing.T) {
-	server, client := connect(t, benchTracker(t), nil)
+	server, client := connect(t, newTracker(t, allLimits), nil)
 	b := make([]byte, 100)
-	turn := func() {
-		client.Write(b)
-		if _, err := io.ReadFull(server, b); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := server.Write(b); err != nil {
-			t.Fatal(err)
-		}
-		io.ReadFull(client, b)
-	}
-	if n := testing.AllocsPerRun(1000, turn); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { turn(t, server, client, b) }); n != 0 {
 		t.Errorf("%v allocations for a read and a write", n)
 	}
 }
@@ -46,41 +52,17 @@ func TestReadAndWriteDoNotAllocate(t *testing.T) {
 func BenchmarkEcho(b *testing.B) {
 	parked, _ := tcpPair(b)
 	go parked.Read(make([]byte, 1))
-	for name, prepare := range map[string]func(*testing.B, *net.TCPConn) (conn net.Conn, before func()){
-		"bare": func(_ *testing.B, bare *net.TCPConn) (net.Conn, func()) { return bare, func() {} },
-		"SetReadDeadline": func(_ *testing.B, bare *net.TCPConn) (net.Conn, func()) {
-			return bare, func() { bare.SetReadDeadline(time.Now().Add(time.Minute)) }
-		},
-		"SetDeadlines": func(_ *testing.B, bare *net.TCPConn) (net.Conn, func()) {
-			return bare, func() {
-				bare.SetReadDeadline(time.Now().Add(time.Minute))
-				bare.SetWriteDeadline(time.Now().Add(time.Minute))
-			}
-		},
-		"wrapped": func(b *testing.B, bare *net.TCPConn) (net.Conn, func()) {
-			server, err := wrapConn(bare, benchTracker(b), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return server, func() {}
-		},
-	} {
+	for name, wraps := range map[string]bool{"bare": false, "wrapped": true} {
 		b.Run(name, func(b *testing.B) {
 			bare, client := tcpPair(b)
-			server, before := prepare(b, bare)
-			defer server.Close()
+			server := net.Conn(bare)
+			if wraps {
+				server = wrapped(b, bare, newTracker(b, allLimits), nil)
+			}
 			buf := make([]byte, 100)
 			b.ReportAllocs()
 			for b.Loop() {
-				client.Write(buf)
-				before()
-				if _, err := io.ReadFull(server, buf); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := server.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-				io.ReadFull(client, buf)
+				turn(b, server, client, buf)
 			}
 		})
 	}
@@ -89,32 +71,20 @@ func BenchmarkEcho(b *testing.B) {
 // BenchmarkOverhead is what wrapping alone costs: the connection within does
 // nothing.
 func BenchmarkOverhead(b *testing.B) {
-	server, err := wrapConn(nullConn{}, benchTracker(b), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer server.Close()
 	buf := make([]byte, 100)
-	b.Run("Read", func(b *testing.B) {
-		for b.Loop() {
-			server.Read(buf)
-		}
-	})
-	b.Run("Write", func(b *testing.B) {
-		for b.Loop() {
-			server.Write(buf)
-		}
-	})
-	one, err := wrapConn(nullConn{}, newTracker(b, idle.Policy{IdleTimeout: time.Minute}), nil)
-	if err != nil {
-		b.Fatal(err)
+	for name, p := range map[string]idle.Policy{"one limit": {IdleTimeout: time.Minute}, "all": allLimits} {
+		server := wrapped(b, nullConn{}, newTracker(b, p), nil)
+		b.Run("Read, "+name, func(b *testing.B) {
+			for b.Loop() {
+				server.Read(buf)
+			}
+		})
+		b.Run("Write, "+name, func(b *testing.B) {
+			for b.Loop() {
+				server.Write(buf)
+			}
+		})
 	}
-	defer one.Close()
-	b.Run("ReadOneLimit", func(b *testing.B) {
-		for b.Loop() {
-			one.Read(buf)
-		}
-	})
 }
 
 // nullConn reads and writes nothing, at once.
