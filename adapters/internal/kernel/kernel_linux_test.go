@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"net"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -172,5 +173,17 @@ func TestAge(t *testing.T) {
 		if got := age(ms); got != want {
 			t.Errorf("%d ms are %v, want %v", ms, got, want)
 		}
+	}
+}
+
+// TestQueueIsOfStreams: a datagram that does not fit is not written in part.
+func TestQueueIsOfStreams(t *testing.T) {
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if made, notifies := Queue(c, nobody{}); made != c || notifies {
+		t.Errorf("it becomes a %T", made)
 	}
 }
