@@ -11,13 +11,11 @@ import (
 func TestExamples(t *testing.T) {
 	for _, example := range []func(){
 		Example_clientPool,
-		Example_shutdown,
 		Example_reload,
 		Example_drain,
 		Example_capacity,
 		Example_evictionBesidePings,
 		Example_explicitUse,
-		Example_broker,
 		Example_lineServer,
 	} {
 		intime.Prints(t, example)

@@ -74,67 +74,6 @@ func testReset(t *testing.T, wrap func(net.Conn) net.Conn) {
 	}
 }
 
-func TestNothingIsLeftOfTimedOutConnections(t *testing.T) {
-	first, err := net.Listen("tcp", "127.0.0.1:0") // with it, the runtime opens descriptors that stay open
-	if err != nil {
-		t.Fatal(err)
-	}
-	first.Close()
-	goroutines, files := runtime.NumGoroutine(), openFiles(t)
-	func() {
-		tracker, err := idle.New(idle.Policy{IdleTimeout: 30 * time.Millisecond}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		wrapped := share(t, ln, tracker, nil)
-		var wait sync.WaitGroup
-		for i := range 50 {
-			client, err := net.Dial("tcp", ln.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			server, err := wrapped.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			wait.Go(func() {
-				readAll(client)
-				client.Close()
-			})
-			if i%3 > 0 { // some servers close, some ignore the error, some never look
-				wait.Go(func() {
-					if readAll(server); i%3 == 1 {
-						server.Close()
-					}
-				})
-			}
-		}
-		wait.Wait()
-		wrapped.Close()
-		if live, _ := tracker.Close(); len(live) > 0 {
-			t.Errorf("%d live", len(live))
-		}
-	}()
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines })
-	eventually(t, "no descriptor is left", func() bool { return openFiles(t) <= files })
-}
-
-// openFiles counts the process's descriptors, if that is easy.
-func openFiles(t *testing.T) int {
-	if runtime.GOOS != "linux" {
-		return 0
-	}
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(fds)
-}
-
 // Splice takes nothing from a socket whose end has been decided.
 func TestLateByteIsNotSpliced(t *testing.T) {
 	t.Parallel()
@@ -155,34 +94,6 @@ func TestLateByteIsNotSpliced(t *testing.T) {
 		t.Errorf("%d bytes were delivered", n)
 	}
 	wantTimeout(t, err, idle.ReasonRead)
-}
-
-// Servers that set a deadline before each read never see a gap in which the
-// poke of a timeout is lost.
-func TestDeadlineBeforeEachReadDoesNotHideTimeout(t *testing.T) {
-	t.Parallel()
-	tracker := newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond})
-	g := together{t: t}
-	defer g.wait.Wait()
-	for range 20 {
-		g.run("", func(t *testing.T) {
-			server, _ := connect(t, tracker, nil)
-			err, _ := await(t, func() error {
-				for {
-					server.SetReadDeadline(time.Now().Add(time.Millisecond))
-					if err := read1(server); server.Timeout() != nil {
-						return err
-					}
-				}
-			})
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Error(err)
-			}
-			server.SetReadDeadline(time.Now().Add(time.Hour))
-			err, _ = await(t, func() error { return read1(server) })
-			wantTimeout(t, err, idle.ReasonIdle)
-		})
-	}
 }
 
 // TestDrainWaitsForBytesOnTheirWay has a client that is reading what the kernel has accepted
