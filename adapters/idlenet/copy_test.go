@@ -139,83 +139,40 @@ func collect(conn, peer net.Conn) func() []byte {
 	return func() []byte { conn.Close(); return <-all }
 }
 
-// sizes are around the limits of a step, and many steps.
-var sizes = []int{0, 1, largeStep - 1, largeStep, largeStep + 1, 2 * largeStep, 3*largeStep + 17, 10 << 20}
-
+// TestCopyFromAnySourceToAnySink copies up to a limit, and then the rest.
 func TestCopyFromAnySourceToAnySink(t *testing.T) {
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, WriteTimeout: time.Minute, ReadTimeout: time.Minute})
+	const some = 3*largeStep + 17
+	type copied struct{ size, limit int }
+	cases := []copied{{0, 0}, {0, 1}, {1, 0}, {largeStep - 1, 0}, {largeStep, 0}, {largeStep + 1, 0}, {2 * largeStep, 0}}
+	for _, limit := range []int{-1, 0, 1, largeStep - 1, largeStep, largeStep + 1, some, some + 1} {
+		cases = append(cases, copied{some, limit})
+	}
+	if !testing.Short() {
+		cases = append(cases, copied{10 << 20, 0})
+	}
 	for from, newSource := range sources {
 		for to, newSink := range sinks {
 			if !strings.Contains(from+to, "wrapped") {
 				continue
 			}
-			for _, size := range sizes {
-				if testing.Short() && size > 1<<20 {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s to %s of %d", from, to, size), func(t *testing.T) {
-					src, want := newSource(t, tracker, size), random(size)
+			for _, c := range cases {
+				t.Run(fmt.Sprintf("%s to %s of %d, %d first", from, to, c.size, c.limit), func(t *testing.T) {
+					src, all := newSource(t, tracker, c.size), random(c.size)
 					dst, got := newSink(t, tracker)
-					if n, err := io.Copy(dst, src); n != int64(size) || err != nil {
-						t.Errorf("io.Copy returns %d, %v", n, err)
+					limited, want := &io.LimitedReader{R: src, N: int64(c.limit)}, max(0, min(c.limit, c.size))
+					if n, err := io.Copy(dst, limited); n != int64(want) || err != nil || limited.N != int64(c.limit)-n {
+						t.Errorf("io.Copy returns %d, %v, and leaves %d of the limit; want %d", n, err, limited.N, want)
 					}
-					if !bytes.Equal(got(), want) {
+					if n, err := io.Copy(dst, src); n != int64(c.size-want) || err != nil {
+						t.Errorf("io.Copy of the rest returns %d, %v; want %d", n, err, c.size-want)
+					}
+					if !bytes.Equal(got(), all) {
 						t.Error("the content differs")
 					}
 				})
 			}
 		}
-	}
-}
-
-func TestLimitedCopyTakesExactlyTheLimit(t *testing.T) {
-	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	const size = 3*largeStep + 17
-	for from, newSource := range sources {
-		for to, newSink := range sinks {
-			for _, limit := range []int{-1, 0, 1, largeStep - 1, largeStep, largeStep + 1, size, size + 1} {
-				if !strings.Contains(from+to, "wrapped") {
-					continue
-				}
-				t.Run(fmt.Sprintf("%d from %s to %s", limit, from, to), func(t *testing.T) {
-					src := &io.LimitedReader{R: newSource(t, tracker, size), N: int64(limit)}
-					dst, got := newSink(t, tracker)
-					want := random(size)[:max(0, min(limit, size))]
-					n, err := io.Copy(dst, src)
-					if n != int64(len(want)) || err != nil {
-						t.Errorf("io.Copy returns %d, %v; want %d", n, err, len(want))
-					}
-					if src.N != int64(limit)-n {
-						t.Errorf("%d remain of the limit, want %d", src.N, int64(limit)-n)
-					}
-					if !bytes.Equal(got(), want) {
-						t.Error("the content differs")
-					}
-				})
-			}
-		}
-	}
-}
-
-func TestCopyNContinuesWhereItStopped(t *testing.T) {
-	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	for from, newSource := range sources {
-		t.Run(from, func(t *testing.T) {
-			const size = 2*largeStep + 5
-			src := newSource(t, tracker, size)
-			conn, got := sinks["wrapped tcp"](t, tracker)
-			for _, n := range []int64{1, largeStep, largeStep} {
-				if copied, err := io.CopyN(conn, src, n); copied != n || err != nil {
-					t.Errorf("CopyN of %d: %d, %v", n, copied, err)
-				}
-			}
-			if n, err := io.CopyN(conn, src, 100); n != 4 || err != io.EOF {
-				t.Errorf("the last CopyN: %d, %v; want 4, EOF", n, err)
-			}
-			if !bytes.Equal(got(), random(size)) {
-				t.Error("the content differs")
-			}
-		})
 	}
 }
 
