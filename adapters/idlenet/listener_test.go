@@ -301,7 +301,7 @@ type wrapper struct{ net.Conn }
 
 func (w wrapper) NetConn() net.Conn { return w.Conn }
 
-func TestFrom(t *testing.T) {
+func TestUnwrap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 		c, bare := pipe(t, tracker, nil)

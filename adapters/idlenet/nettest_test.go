@@ -15,32 +15,15 @@ import (
 func TestConn(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			policy := idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
-			tracker := newTracker(t, policy)
+			tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 				address := "127.0.0.1:0"
 				if network == "unix" {
 					address = filepath.Join(t.TempDir(), "s")
 				}
-				bare, err := net.Listen(network, address)
-				if err != nil {
-					return nil, nil, nil, err
-				}
-				ln, err := Wrap(bare, policy, nil)
-				if err != nil {
-					return nil, nil, nil, err
-				}
-				defer ln.Close()
-				dialled, err := net.Dial(network, ln.Addr().String())
-				if err != nil {
-					return nil, nil, nil, err
-				}
-				c1, err = wrapConn(dialled, tracker, nil)
-				if err != nil {
-					return nil, nil, nil, err
-				}
-				c2, err = ln.Accept()
-				return c1, c2, func() { c1.Close(); c2.Close() }, err
+				a, b := socketPair(t, network, address)
+				c1, c2 = wrapped(t, a, tracker, nil), wrapped(t, b, tracker, nil)
+				return c1, c2, func() { c1.Close(); c2.Close() }, nil
 			})
 		})
 	}

@@ -91,11 +91,7 @@ func (t T) excuse(d time.Duration, what string) {
 
 func (t T) Errorf(format string, args ...any) {
 	t.Helper()
-	if d := t.excused(); d > 0 {
-		t.excuse(d, fmt.Sprintf(format, args...))
-		return
-	}
-	t.TB.Errorf(format, args...)
+	t.Error(fmt.Sprintf(format, args...))
 }
 
 func (t T) Error(args ...any) {
@@ -109,11 +105,7 @@ func (t T) Error(args ...any) {
 
 func (t T) Fatalf(format string, args ...any) {
 	t.Helper()
-	if d := t.excused(); d > 0 {
-		t.excuse(d, fmt.Sprintf(format, args...))
-		t.SkipNow()
-	}
-	t.TB.Fatalf(format, args...)
+	t.Fatal(fmt.Sprintf(format, args...))
 }
 
 func (t T) Fatal(args ...any) {
