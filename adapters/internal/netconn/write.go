@@ -42,7 +42,10 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 		if len(step) > smallStep {
 			step = step[:min(len(step), c.step(len(step)))]
 		}
-		before := c.beginWrite(len(step))
+		before := c.total
+		if c.flags.Load()&notifies == 0 { // otherwise WriteWaits will be called if it has to wait
+			c.mayWait(len(step))
+		}
 		var n int
 		n, err = c.inner.Write(step)
 		c.endWrite(before, n, err)
@@ -75,16 +78,6 @@ func (c *Conn) step(n int) int {
 	return n
 }
 
-// beginWrite reports that a write of n bytes begins. It returns what endWrite needs. c.writing must
-// be held.
-func (c *Conn) beginWrite(n int) (before uint32) {
-	before = c.total
-	if c.flags.Load()&notifies == 0 { // otherwise WriteWaits will be called if it has to wait
-		c.mayWait(n)
-	}
-	return before
-}
-
 // mayWait reports that a write of n bytes may have to wait. c.writing must be held.
 func (c *Conn) mayWait(n int) {
 	c.awaitWrite()
@@ -102,7 +95,7 @@ func (c *Conn) addTotal(n int) {
 func (c *Conn) endWrite(before uint32, n int, err error) {
 	c.total = before + uint32(n)
 	m := c.flags.Load()
-	if m&sampled != 0 || m&(counts|notifies) == counts {
+	if m&sampled != 0 {
 		c.written.Store(c.total)
 	}
 	switch {
