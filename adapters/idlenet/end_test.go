@@ -134,7 +134,8 @@ func TestTimeoutCloses(t *testing.T) {
 func TestOnEndMayWriteALastMessageAndChangeTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, takes = 100 * time.Millisecond, 300 * time.Millisecond
-		ends, lateBytes := 0, 0
+		ends := 0
+		var lateBytes atomic.Int32
 		var server *Conn
 		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), &Options{OnEnd: func(c *Conn, err *idle.TimeoutError) {
 			ends++
@@ -156,15 +157,15 @@ func TestOnEndMayWriteALastMessageAndChangeTheError(t *testing.T) {
 		time.AfterFunc(limit+takes/2, func() {
 			for range 5 {
 				n, _ := client.Write([]byte("too late"))
-				lateBytes += n
+				lateBytes.Add(int32(n))
 			}
 		})
 		start := time.Now()
 		n, err := server.Read(make([]byte, 100))
 		wantTimeout(t, err, idle.ReasonIdle)
 		onTime(t, time.Now(), start, limit+takes)
-		if n > 0 || lateBytes == 0 {
-			t.Errorf("%d bytes are delivered of %d", n, lateBytes)
+		if n > 0 || lateBytes.Load() == 0 {
+			t.Errorf("%d bytes are delivered of %d", n, lateBytes.Load())
 		}
 		if got := <-said; got != "bye" {
 			t.Errorf("the peer was told %q", got)
