@@ -345,30 +345,14 @@ func TestCloseHandsBackTheConns(t *testing.T) {
 	})
 }
 
-// endTeller tells when the end has been read.
-type endTeller struct {
-	*simnet.Conn
-	end chan struct{}
-}
-
-func (c endTeller) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if err == io.EOF {
-		close(c.end)
-	}
-	return n, err
-}
-
 // TestFarewellAfterThePeerHasHungUp has a peer that sends no more as soon as OnEnd has begun to write. The server, which reads
 // until an error and then closes, doesn't cut the rest of the farewell.
 func TestFarewellAfterThePeerHasHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bare, client := simulated(t, simnet.Whole)
-		inner := endTeller{bare, make(chan struct{})}
-		server := wrapped(t, inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), &Options{OnEnd: func(c *Conn, _ *idle.TimeoutError) {
+		server := wrapped(t, bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), &Options{OnEnd: func(c *Conn, _ *idle.TimeoutError) {
 			c.Write([]byte("by"))
-			<-inner.end
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // until the server has read the end
 			c.Write([]byte("e"))
 		}})
 		go func() {

@@ -133,20 +133,13 @@ func (k *talker) excuse(t *testing.T) {
 // mustLive waits for an answer, and then checks that the talker was not closed.
 func (k *talker) mustLive(t *testing.T) {
 	t.Helper()
-	was := k.received.Load()
-	for end := time.Now().Add(patience); k.received.Load() == was && time.Now().Before(end); {
-		time.Sleep(talkEvery / 10)
-	}
+	k.answered(t)
 	close(k.stop)
 	k.SetReadDeadline(time.Now().Add(talkEvery))
 	k.ended.Wait()
-	silent := k.received.Load() == was
 	k.excuse(t)
-	switch {
-	case k.writeErr != nil || !errors.Is(k.readErr, os.ErrDeadlineExceeded):
+	if k.writeErr != nil || !errors.Is(k.readErr, os.ErrDeadlineExceeded) {
 		t.Errorf("closed though it was never silent for more than %v: %v, %v", k.gap, k.writeErr, k.readErr)
-	case silent:
-		t.Errorf("no answer within %v", patience)
 	}
 }
 
