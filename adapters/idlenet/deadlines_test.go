@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,22 +145,6 @@ func TestRemovedDeadline(t *testing.T) {
 
 // measuring is how much later than after its Grace a minimum rate may end a connection whose waits aren't measured at first.
 func measuring(grace time.Duration) time.Duration { return grace/8 + 2*tick }
-
-// pollWrites writes size bytes at a time, for no longer than every each, until
-// the connection has timed out.
-func pollWrites(c *Conn, every time.Duration, size int) error {
-	for {
-		c.SetWriteDeadline(time.Now().Add(every))
-		_, err := c.Write(make([]byte, size))
-		if c.Timeout() != nil {
-			_, err = c.Write(make([]byte, 1)) // the last poll may have ended for both reasons at once
-			return err
-		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-	}
-}
 
 // TestPolled has a server that reads, or writes, with deadlines of its own, and works in
 // between, while the peer does nothing. All of that is one wait, whatever error the deadlines give. In the middle it may enter

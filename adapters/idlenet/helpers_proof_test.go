@@ -3,6 +3,8 @@
 package idlenet
 
 import (
+	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +12,38 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
+
+// await runs op and returns its error and when it came.
+//
+//lint:ignore ST1008 the error is the result, not how it went
+func await(t testing.TB, op func() error) (err error, at time.Time) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- op() }()
+	select {
+	case err = <-done:
+		return err, time.Now()
+	case <-time.After(patience):
+		t.Fatalf("still waiting after %v", patience)
+		return nil, time.Time{}
+	}
+}
+
+// pollWrites writes size bytes at a time, for no longer than every each, until
+// the connection has timed out.
+func pollWrites(c *Conn, every time.Duration, size int) error {
+	for {
+		c.SetWriteDeadline(time.Now().Add(every))
+		_, err := c.Write(make([]byte, size))
+		if c.Timeout() != nil {
+			_, err = c.Write(make([]byte, 1)) // the last poll may have ended for both reasons at once
+			return err
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+}
 
 // A together runs subtests all at once, however few t.Parallel would allow:
 // they hardly do anything but wait.

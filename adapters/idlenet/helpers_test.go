@@ -75,14 +75,9 @@ func socketPair(t testing.TB, network, address string) (server, client net.Conn)
 }
 
 // share wraps ln for connections of the given tracker.
-func share(t testing.TB, ln net.Listener, tracker *idle.Tracker, opts *Options) *Listener {
+func share(t testing.TB, ln net.Listener, tracker *idle.Tracker) *Listener {
 	t.Helper()
-	var own Options
-	if opts != nil {
-		own = *opts
-	}
-	own.Tracker = tracker
-	l, err := Wrap(ln, idle.Policy{}, &own)
+	l, err := Wrap(ln, idle.Policy{}, &Options{Tracker: tracker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,22 +128,6 @@ func simulated(t testing.TB, k simnet.Kernel) (server, client *simnet.Conn) {
 	client = <-dialed
 	t.Cleanup(func() { client.Close() })
 	return accepted.(*simnet.Conn), client
-}
-
-// await runs op and returns its error and when it came.
-//
-//lint:ignore ST1008 the error is the result, not how it went
-func await(t testing.TB, op func() error) (err error, at time.Time) {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- op() }()
-	select {
-	case err = <-done:
-		return err, time.Now()
-	case <-time.After(patience):
-		t.Fatalf("still waiting after %v", patience)
-		return nil, time.Time{}
-	}
 }
 
 // eventually waits until ok returns true.

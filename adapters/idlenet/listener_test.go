@@ -158,7 +158,7 @@ func TestListenerWrappedTwiceUnseenFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 		inner := newPipeListener()
-		ln := share(t, hiding{share(t, inner, tracker, nil)}, tracker, nil)
+		ln := share(t, hiding{share(t, inner, tracker)}, tracker)
 		client := inner.dial()
 		if c, err := ln.Accept(); c != nil || err != ErrWrapped {
 			t.Errorf("Accept returns %v, %v", c, err)
@@ -265,8 +265,8 @@ func TestWrapRefuses(t *testing.T) {
 			opts *Options
 		}{
 			{"idlenet: the listener to wrap is nil", nil, minute, nil},
-			{"contains a *idlenet.Listener, which has timeouts already", share(t, inner, shared, nil), minute, nil},
-			{"contains a *idlenet.Listener, which has timeouts already", netutil.LimitListener(share(t, inner, shared, nil), 1), minute, nil},
+			{"contains a *idlenet.Listener, which has timeouts already", share(t, inner, shared), minute, nil},
+			{"contains a *idlenet.Listener, which has timeouts already", netutil.LimitListener(share(t, inner, shared), 1), minute, nil},
 			{"idlenet: the listener is or contains one of crypto/tls", tls.NewListener(inner, nil), minute, nil},
 			{"idlenet: the listener is or contains one of crypto/tls", netutil.LimitListener(tls.NewListener(inner, nil), 1), minute, nil},
 			{"idle: the policy sets no limit", inner, idle.Policy{}, nil},
