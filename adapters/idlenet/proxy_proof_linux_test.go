@@ -189,7 +189,7 @@ func TestSinkOfCopyIsSlow(t *testing.T) {
 	bare.SetWriteBuffer(16 << 10)
 	upstream.SetReadBuffer(16 << 10)
 	go client.Write(make([]byte, 64<<20))
-	d := startDrain(upstream, 4<<10, 50*time.Millisecond)
+	d := startDrain(upstream, 16<<10, 50*time.Millisecond)
 	copied := make(chan error, 1)
 	go func() { _, err := source.WriteTo(dst); copied <- err }()
 	time.Sleep(8 * limit)
