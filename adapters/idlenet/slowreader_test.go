@@ -192,7 +192,7 @@ func (d *drain) mustNotBeCut(t *testing.T, server *Conn, long time.Duration, sen
 	err := server.Timeout()
 	d.end()
 	if err != nil {
-		d.pace.mustHaveBeen(t, err.Limit/3)
+		d.pace.mustHaveBeen(t, err.Limit/2)
 		t.Error(err)
 	}
 	server.Close()
