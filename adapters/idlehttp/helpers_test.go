@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 )
 
 func TestMain(m *testing.M) { httpsuite.Main(m, "net/http.(*conn)") }
@@ -24,9 +26,7 @@ func limited(server *http.Server, ln net.Listener, secure bool, limits Timeouts,
 // A site is a server that is being served, for tests of what only this adapter does.
 type site struct {
 	*httpsuite.Site
-	server  *http.Server
-	another func() framed // connects again, in virtual time
-	silent  func() framed // another, which doesn't say hello
+	server *http.Server
 }
 
 // start serves h on a socket with the timeouts limits, until the end of the test, at which the counts have to add up. A
@@ -41,6 +41,41 @@ func startOn(t testing.TB, ln net.Listener, secure bool, limits Timeouts, h http
 	t.Helper()
 	server := &http.Server{Handler: h}
 	return &site{server: server, Site: httpsuite.Start(t, secure, limited(server, ln, secure, limits, prepare...))}
+}
+
+// startInMemory is start2 for a test in virtual time, with a network in memory. It is for tests
+// that need no socket: net/http gives an HTTP/2 client only 2 s for its SETTINGS, and a busy
+// machine may take longer.
+func startInMemory(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
+	t.Helper()
+	network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
+	s := startOn(t, network, secure, limits, h, append(prepare, func(server *http.Server) { speak2(server, secure) })...)
+	s.Memory = network
+	return s
+}
+
+// startHTTP1 is startInMemory without TLS and without HTTP/2.
+func startHTTP1(t testing.TB, limits Timeouts, h http.HandlerFunc) *site {
+	t.Helper()
+	network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
+	s := startOn(t, network, false, limits, h)
+	s.Memory = network
+	return s
+}
+
+// inBubbles runs a test in virtual time, without TLS and with it.
+func inBubbles(t *testing.T, test func(t *testing.T, secure bool)) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		synctest.Test(t, func(t *testing.T) { test(t, secure) })
+	})
+}
+
+// inMemory runs a test of a server and a client of HTTP/1 in inBubbles.
+func inMemory(t *testing.T, limits Timeouts, h http.HandlerFunc, test func(t *testing.T, s *site, c *httpsuite.Client)) {
+	inBubbles(t, func(t *testing.T, secure bool) {
+		s := startInMemory(t, secure, limits, h)
+		test(t, s, s.Dial())
+	})
 }
 
 // unreachable is a handler for tests in which no request may reach one.

@@ -1,9 +1,7 @@
 package idlehttp
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
@@ -13,9 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/idletest"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
-	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 )
 
 // speak2 has a server speak HTTP/2, by TLS or not.
@@ -24,17 +20,6 @@ func speak2(server *http.Server, secure bool) {
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(secure)
 	server.Protocols.SetUnencryptedHTTP2(!secure)
-}
-
-// startInMemory is start2 for a test in virtual time, with a network in memory. It is for tests
-// that need no socket: net/http gives an HTTP/2 client only 2 s for its SETTINGS, and a busy
-// machine may take longer.
-func startInMemory(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
-	t.Helper()
-	network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
-	s := startOn(t, network, secure, limits, h, append(prepare, func(server *http.Server) { speak2(server, secure) })...)
-	s.Memory = network
-	return s
 }
 
 // transport returns a client of s that speaks HTTP/2 only, or HTTP/1 only.
@@ -78,67 +63,11 @@ func virtual(t *testing.T, limits Timeouts, window uint32, h http.HandlerFunc, t
 	httpsuite.Both(t, func(t *testing.T, secure bool) { virtually(t, secure, limits, window, h, test) })
 }
 
-// inBubbles runs a test in virtual time, without TLS and with it.
-func inBubbles(t *testing.T, test func(t *testing.T, secure bool)) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		synctest.Test(t, func(t *testing.T) { test(t, secure) })
-	})
-}
-
 // virtually is virtual with TLS, or without it.
 func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http.HandlerFunc, test func(t *testing.T, f framed)) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := idletest.NewListener()
-		s := &site{server: &http.Server{Handler: h}}
-		s.Site = httpsuite.Start(t, secure, limited(s.server, pipes, secure, limits, func(server *http.Server) { speak2(server, secure) }))
-		s.silent = func() framed {
-			here, err := pipes.Dial()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { here.Close() })
-			c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
-			if secure {
-				_, config := httpsuite.Identity()
-				config.NextProtos = []string{"h2"}
-				c.Conn = tls.Client(here, config)
-			}
-			c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
-			return framed{c, s}
-		}
-		s.another = func() framed {
-			f := s.silent()
-			f.hello(window)
-			return f
-		}
-		test(t, s.another())
+		test(t, startInMemory(t, secure, limits, h).dialFramed(window))
 	})
-}
-
-// spooled reads what arrives at once, as a kernel does and a pipe does not.
-func spooled(nc net.Conn) io.Reader {
-	s := make(spool, 10_000)
-	go func() {
-		defer close(s)
-		for {
-			b := make([]byte, 1<<14)
-			n, err := nc.Read(b)
-			if s <- b[:n]; err != nil {
-				return
-			}
-		}
-	}()
-	return s
-}
-
-type spool chan []byte
-
-func (s spool) Read(b []byte) (int, error) {
-	got, ok := <-s
-	if !ok {
-		return 0, io.EOF
-	}
-	return copy(b, got), nil // into a bufio.Reader, so that it fits
 }
 
 // A framed client talks HTTP/2 by frames.
@@ -185,6 +114,7 @@ const (
 func (s *site) dialFramed(window uint32) framed {
 	s.T.Helper()
 	f := framed{s.Dial("h2"), s}
+	f.SetDeadline(time.Time{}) // hours may pass
 	f.hello(window)
 	return f
 }

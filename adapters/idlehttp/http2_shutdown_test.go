@@ -2,10 +2,11 @@ package idlehttp
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
@@ -15,70 +16,29 @@ import (
 // A server that shuts down says so, and its streams end in good order. A client that says
 // hello meanwhile is served or sent away, and does not hold up the shutdown.
 func TestHTTP2Shutdown(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
+	inBubbles(t, func(t *testing.T, secure bool) {
 		begun, finish := make(chan bool, 1), make(chan bool)
-		h := func(w http.ResponseWriter, r *http.Request) {
+		s := startInMemory(t, secure, all(time.Hour), func(w http.ResponseWriter, r *http.Request) {
 			begun <- true
 			<-finish
 			io.WriteString(w, "done")
-		}
-		virtually(t, secure, all(time.Hour), defaultWindow, h, func(t *testing.T, f framed) {
-			late := f.site.silent()
-			f.open(1, getBlock, endStream)
-			<-begun
-			down := make(chan error, 1)
-			go func() { down <- f.site.server.Shutdown(context.Background()) }()
-			f.wantGoAway()
-			late.Send(hello)
-			late.Close()
-			f.open(3, getBlock, endStream) // it is ignored
-			finish <- true
-			f.wantEnd(1)
-			f.Drain()
-			if err := <-down; err != nil {
-				t.Error(err)
-			}
-			f.site.wantReset(0)
 		})
-	})
-}
-
-func TestHTTP2KeepAlivesDisabled(t *testing.T) {
-	virtual(t, all(time.Hour), defaultWindow, echo, func(t *testing.T, f framed) {
-		s := f.site
-		f.get(1)
-		f.Send(ping)
-		f.wantFrame("an answer", func(g got) bool { return g.kind == typePing })
-		s.server.SetKeepAlivesEnabled(false)
-		f.get(3)
+		f, late := s.dial2(), s.Dial("h2")
+		f.open(1, getBlock, endStream)
+		<-begun
+		down := make(chan error, 1)
+		go func() { down <- s.server.Shutdown(context.Background()) }()
 		f.wantGoAway()
+		late.Send(hello)
+		late.Close()
+		f.open(3, getBlock, endStream) // it is ignored
+		finish <- true
+		f.wantEnd(1)
 		f.Drain()
-		s.server.SetKeepAlivesEnabled(true)
-		f = s.another()
-		f.get(1)
-		f.get(3)
-		s.WantNone()
-	})
-}
-
-// A server that is closed ends its connections and streams.
-func TestHTTP2Close(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		begun, ended := make(chan bool, 1), make(chan error, 1)
-		h := func(w http.ResponseWriter, r *http.Request) {
-			begun <- true
-			<-r.Context().Done()
-			ended <- r.Context().Err()
+		if err := <-down; err != nil {
+			t.Error(err)
 		}
-		virtually(t, secure, all(time.Hour), defaultWindow, h, func(t *testing.T, f framed) {
-			f.open(1, getBlock, endStream)
-			<-begun
-			f.site.server.Close()
-			f.Drain()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("the request's context: %v", err)
-			}
-		})
+		s.wantReset(0)
 	})
 }
 
@@ -95,19 +55,50 @@ func TestHTTP2LastGoAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, Timeouts{}, defaultWindow, answers, func(t *testing.T, f framed) {
 				f.get(1)
+				time.Sleep(time.Minute)
+				begun := f.get(3)
 				time.Sleep(time.Second)
 				done := make(chan error, 1)
 				go func() { done <- end(f.site) }()
 				f.wantFrame("GOAWAY", func(g got) bool {
-					return g.kind == typeGoAway && g.code(0) <= 1 && g.code(4) == codeNone // a Shutdown of the server may come first
+					return g.kind == typeGoAway && g.code(0) <= 3 && g.code(4) == codeNone // a Shutdown of the server may come first
 				})
 				f.Drain()
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
+				if name == "KeepAliveTimeout" {
+					wantIn(t, begun, 75*time.Second)
+					f.site.WantOnly(1, "keep-alive", idle.ReasonPhase)
+				}
 			})
 		})
 	}
+}
+
+// A request that arrives when the end of its connection has been decided is not executed,
+// and the last GOAWAY says so.
+func TestHTTP2LateRequest(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) { // each with variables of its own
+		var client atomic.Pointer[framed]
+		var requests atomic.Int64
+		limits := Timeouts{Idle: idle.Options{OnEnds: func([]idle.End) {}, Label: func(any) string { // is called before OnEnd
+			if f := client.Swap(nil); f != nil {
+				f.open(3, getBlock, endStream)
+				synctest.Wait() // for who might read it
+			}
+			return ""
+		}}}
+		virtually(t, secure, limits, defaultWindow, func(http.ResponseWriter, *http.Request) { requests.Add(1) }, func(t *testing.T, f framed) {
+			f.get(1)
+			client.Store(&f)
+			f.wantGoAway()
+			f.Drain()
+			if n := requests.Load(); n != 1 {
+				t.Errorf("%d requests were executed, want 1", n)
+			}
+		})
+	})
 }
 
 // TestHTTP2DrainAsksByGoAway: a connection that is used during a drain gets a GOAWAY with its response. It says

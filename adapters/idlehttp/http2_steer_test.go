@@ -2,9 +2,8 @@ package idlehttp
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,54 +11,50 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// within checks that a limit has passed in time.
+func within(t *testing.T, took, limit time.Duration) {
+	t.Helper()
+	if took < limit || took > limit+limit/8+2*time.Second { // what a rate forgives comes before it
+		t.Errorf("it took %v, want %v", took, limit)
+	}
+}
+
+// set replaces the timeouts of a site.
+func (s *site) set(to Timeouts) {
+	s.T.Helper()
+	if err := s.SetTimeouts(to); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
 // Streams that are open follow SetTimeouts, also if streams had no limits before.
 func TestHTTP2SetTimeoutsOfStreams(t *testing.T) {
 	const limit = 300 * ms
-	for name, test := range map[string]struct {
-		window  uint32
-		block   string
-		flags   byte
-		setting string
-		reason  idle.Reason
+	for setting, test := range map[string]struct {
+		window uint32
+		block  string
+		flags  byte
 	}{
-		"no body":     {defaultWindow, postBlock, 0, "BodyTimeout", idle.ReasonRead},
-		"body rate":   {defaultWindow, postBlock, 0, "BodyRate", idle.ReasonMinReadRate},
-		"window shut": {noWindow, getBlock, endStream, "WriteTimeout", idle.ReasonWrite},
+		"BodyTimeout":  {defaultWindow, postBlock, 0},
+		"BodyRate":     {defaultWindow, postBlock, 0},
+		"WriteTimeout": {noWindow, getBlock, endStream},
 	} {
-		for before, first := range map[string]Timeouts{"off": httpsuite.Off(), "on": httpsuite.Only(4*limit, test.setting)} {
-			t.Run(name+", before "+before, func(t *testing.T) {
-				inBubbles(t, func(t *testing.T, secure bool) {
-					first := first
-					first.StreamTimeout, first.KeepAliveTimeout = patience, patience
-					ended := make(chan error, 1)
-					s := startInMemory(t, secure, first, func(w http.ResponseWriter, r *http.Request) {
-						_, err := io.Copy(io.Discard, r.Body)
-						if err == nil {
-							_, err = w.Write(httpsuite.Large)
-						}
-						ended <- err
-					})
-					f := s.dialFramed(test.window)
+		for before, first := range map[string]Timeouts{"off": httpsuite.Off(), "on": httpsuite.Only(4*limit, setting)} {
+			t.Run(setting+", before "+before, func(t *testing.T) {
+				first.StreamTimeout, first.KeepAliveTimeout = patience, patience
+				virtual(t, first, test.window, func(w http.ResponseWriter, r *http.Request) {
+					reads(w, r)
+					writes(w, r)
+				}, func(t *testing.T, f framed) {
 					begun := f.open(1, test.block, test.flags)
-					to := httpsuite.Only(time.Minute, test.setting)
-					if err := s.SetTimeouts(to); err != nil {
-						t.Fatal(err)
-					}
+					f.site.set(httpsuite.Only(time.Minute, setting))
 					time.Sleep(5 * limit)
-					if st := s.Stats(); st.Phases["request stream"] > 0 {
-						t.Fatalf("reset by %v", st.Limits)
-					}
-					to = httpsuite.Only(7*limit, test.setting)
-					if err := s.SetTimeouts(to); err != nil {
-						t.Fatal(err)
-					}
-					httpsuite.NotBefore(t, f.wantReset(1), begun, 7*limit)
-					if err := httpsuite.Receive(t, ended); err == nil {
-						t.Error("all has been read and written")
-					}
-					s.wantReset(1)
-					if n := s.Stats().Limits[test.setting]; n != 1 {
-						t.Errorf("%d by %s", n, test.setting)
+					f.site.wantReset(0)
+					f.site.set(httpsuite.Only(7*limit, setting))
+					within(t, f.wantFrame("its end", func(g got) bool { return g.kind == typeReset || g.kind == typeHeaders && test.flags == 0 }).Sub(begun), 7*limit)
+					f.site.wantReset(1)
+					if n := f.site.Stats().Limits[setting]; n != 1 {
+						t.Errorf("%d by %s", n, setting)
 					}
 				})
 			})
@@ -83,13 +78,8 @@ func TestHTTP2SetTimeoutsOfConnections(t *testing.T) {
 			virtual(t, httpsuite.Only(time.Minute), defaultWindow, test.handler, func(t *testing.T, f framed) {
 				begun := f.Send(test.text)
 				time.Sleep(limit / 2)
-				if err := f.site.SetTimeouts(httpsuite.Only(limit, setting)); err != nil {
-					t.Fatal(err)
-				}
-				took := f.Drain().Sub(begun)
-				if took < limit || took > limit+5*time.Second {
-					t.Errorf("it took %v", took)
-				}
+				f.site.set(httpsuite.Only(limit, setting))
+				within(t, f.Drain().Sub(begun), limit)
 				f.site.WantOnly(1, test.phase, test.reason)
 			})
 		})
@@ -99,110 +89,42 @@ func TestHTTP2SetTimeoutsOfConnections(t *testing.T) {
 // One stream has limits of its own: an upload of an hour beside requests that have ten
 // seconds, on one connection. It keeps them if the listener's change.
 func TestHTTP2SetLimits(t *testing.T) {
-	for name, wrap := range map[string]func(http.ResponseWriter, *http.Request){
-		"a plain body": func(http.ResponseWriter, *http.Request) {},
-		"a wrapped body": func(w http.ResponseWriter, r *http.Request) {
-			r.Body = io.NopCloser(http.MaxBytesReader(w, r.Body, 1<<30))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			limits := Timeouts{BodyTimeout: 10 * time.Second}
-			virtual(t, limits, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("own") != "" {
-					wrap(w, r)
-					own := RequestLimits{BodyTimeout: 2 * time.Minute, BodyRate: idle.Rate{BytesPerSecond: 1, Grace: 2 * time.Minute}}
-					if err := SetLimits(r, own); err != nil {
-						t.Error(err)
-					}
-				}
-				io.Copy(io.Discard, r.Body)
-			}, func(t *testing.T, f framed) {
-				const upload = 1
-				f.open(upload, postBlock+"\x00\x03own\x01x", 0)
-				next := uint32(3)
-				for minute := range 60 {
-					time.Sleep(time.Minute)
-					f.data(upload, 150, 0)
-					if minute == 30 {
-						if err := f.site.SetTimeouts(Timeouts{BodyTimeout: time.Second}); err != nil {
-							t.Error(err)
-						}
-					}
-					if minute%10 == 0 {
-						f.open(next, postBlock, 0)
-						f.wantReset(next)
-						next += 2
-					}
-				}
-				f.data(upload, 1, endStream)
-				f.wantEnd(upload)
-			})
-		})
-	}
-}
-
-// An upload of an hour at 50 kB/s, with limits of its own, shares a connection with requests of an
-// API, which have ten seconds in all. Those that take longer are answered too, by 503, and reset because of their bodies.
-func TestHTTP2HourOfUpload(t *testing.T) {
 	limits := Timeouts{BodyTimeout: 10 * time.Second, HandlerTimeout: 10 * time.Second}
 	virtual(t, limits, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("own") != "" {
-			own := RequestLimits{BodyTimeout: time.Minute, BodyRate: idle.Rate{BytesPerSecond: 40_000, Grace: time.Minute}, HandlerTimeout: 2 * time.Hour}
+			own := RequestLimits{BodyTimeout: 2 * time.Minute, BodyRate: idle.Rate{BytesPerSecond: 1, Grace: 2 * time.Minute}, HandlerTimeout: 2 * time.Hour}
 			if err := SetLimits(r, own); err != nil {
 				t.Error(err)
 			}
 		}
-		io.Copy(io.Discard, r.Body)
+		reads(w, r)
 	}, func(t *testing.T, f framed) {
 		const upload = 1
-		resets, ends := make(chan uint32, 100), make(chan uint32, 100)
-		go func() {
-			for {
-				g, err := f.read()
-				switch {
-				case err != nil:
-					close(resets)
-					return
-				case g.kind == typeReset:
-					resets <- g.stream
-				case g.kind <= typeHeaders && g.flags&endStream != 0:
-					ends <- g.stream
-				}
-			}
-		}()
 		f.open(upload, postBlock+"\x00\x03own\x01x", 0)
-		whole := "\x00\x40\x00" + frame(typeData, 0, upload, "")[3:] + strings.Repeat("x", 1<<14)
-		slow := map[uint32]bool{}
 		next := uint32(3)
-		for second := range 3600 {
-			time.Sleep(time.Second)
-			for range 3 {
-				f.Send(whole)
+		for minute := range 60 {
+			time.Sleep(time.Minute)
+			f.data(upload, 150, 0)
+			if minute == 30 {
+				f.site.set(Timeouts{BodyTimeout: time.Second})
 			}
-			if second%600 == 0 {
-				f.open(next, getBlock, endStream)
-				f.open(next+2, postBlock, 0)
-				slow[next+2] = true
+			if minute%10 == 0 {
+				f.open(next, postBlock, 0) // is answered too, by 503 or 408, and reset because of its body
+				f.wantReset(next)
+				f.get(next + 2)
 				next += 4
 			}
 		}
 		f.data(upload, 1, endStream)
-		time.Sleep(time.Second)
-		if len(resets) != len(slow) || len(ends) != 2*len(slow)+1 {
-			t.Errorf("%d were reset, want %d; %d were answered, want %d", len(resets), len(slow), len(ends), 2*len(slow)+1)
-		}
-		for range len(resets) {
-			if id := <-resets; !slow[id] {
-				t.Errorf("stream %d was reset", id)
-			}
-		}
-		f.site.wantReset(uint64(len(slow)))
+		f.wantEnd(upload)
+		f.site.wantReset(6)
 	})
 }
 
 // A stream is cut by limits of its own, which count from the call, and name their settings.
 func TestHTTP2SetLimitsCut(t *testing.T) {
 	const limit = 20 * time.Second
+	rate := idle.Rate{BytesPerSecond: 100, Grace: limit}
 	for setting, test := range map[string]struct {
 		own     RequestLimits
 		window  uint32
@@ -211,14 +133,13 @@ func TestHTTP2SetLimitsCut(t *testing.T) {
 		handler http.HandlerFunc
 	}{
 		"BodyTimeout":    {RequestLimits{BodyTimeout: limit}, defaultWindow, postBlock, 0, reads},
-		"BodyRate":       {RequestLimits{BodyRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, defaultWindow, postBlock, 0, reads},
+		"BodyRate":       {RequestLimits{BodyRate: rate}, defaultWindow, postBlock, 0, reads},
 		"WriteTimeout":   {RequestLimits{WriteTimeout: limit}, noWindow, getBlock, endStream, writes},
-		"WriteRate":      {RequestLimits{WriteRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, noWindow, getBlock, endStream, writes},
+		"WriteRate":      {RequestLimits{WriteRate: rate}, noWindow, getBlock, endStream, writes},
 		"HandlerTimeout": {RequestLimits{HandlerTimeout: limit}, defaultWindow, getBlock, endStream, waits},
 	} {
 		t.Run(setting, func(t *testing.T) {
-			off := httpsuite.Off()
-			virtual(t, off, test.window, func(w http.ResponseWriter, r *http.Request) {
+			virtual(t, httpsuite.Off(), test.window, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Minute)
 				if err := SetLimits(r, test.own); err != nil {
 					t.Error(err)
@@ -226,9 +147,7 @@ func TestHTTP2SetLimitsCut(t *testing.T) {
 				test.handler(w, r)
 			}, func(t *testing.T, f framed) {
 				begun := f.open(1, test.block, test.flags)
-				if took := f.wantReset(1).Sub(begun); took < time.Minute+limit || took > time.Minute+limit+limit/8+2*time.Second { // an eighth of a Grace comes before it
-					t.Errorf("it took %v", took)
-				}
+				within(t, f.wantReset(1).Sub(begun.Add(time.Minute)), limit)
 				f.site.wantReset(1)
 				if n := f.site.Stats().Limits[setting]; n != 1 {
 					t.Errorf("%v", f.site.Stats().Limits)
@@ -248,30 +167,6 @@ func TestHTTP2SetLimitsRefuses(t *testing.T) {
 		})
 		s.do(s.transport(true), nil)
 		httpsuite.WantError(t, SetLimits(httpsuite.Receive(t, served), RequestLimits{BodyTimeout: time.Minute}), "idlehttp: SetLimits: ", "has ended")
-	})
-}
-
-// A HandlerTimeout that SetTimeouts turns on applies to streams that open from then on, until it turns
-// it off.
-func TestHTTP2HandlerTimeoutComesAndGoes(t *testing.T) {
-	virtual(t, httpsuite.Off(), defaultWindow, func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-r.Context().Done():
-		case <-time.After(10 * time.Second):
-		}
-	}, func(t *testing.T, f framed) {
-		for i, total := range []time.Duration{Off, 2 * time.Second, Off} {
-			limits := httpsuite.Off()
-			limits.HandlerTimeout = total
-			if err := f.site.SetTimeouts(limits); err != nil {
-				t.Fatal(err)
-			}
-			f.open(uint32(1+2*i), getBlock, endStream)
-			time.Sleep(20 * time.Second)
-			if n := f.site.Stats().Limits["HandlerTimeout"]; n != uint64(min(i, 1)) {
-				t.Errorf("with HandlerTimeout of %v, %d streams of %d were reset", total, n, i+1)
-			}
-		}
 	})
 }
 
@@ -296,18 +191,97 @@ func TestHTTP2HandlerTimeout(t *testing.T) {
 				first := f.open(1, test.block, test.flags)
 				time.Sleep(total / 2)
 				second := f.open(3, test.block, test.flags)
-				for _, stream := range []struct {
-					id    uint32
-					begun time.Time
-				}{{1, first}, {3, second}} {
-					if took := test.want(f, stream.id).Sub(stream.begun); took < total || took > total+2*time.Second {
-						t.Errorf("stream %d ends after %v", stream.id, took)
-					}
-				}
-				if n := f.site.Stats().Limits["HandlerTimeout"]; n != 2 {
-					t.Errorf("%v", f.site.Stats().Limits)
-				}
+				within(t, test.want(f, 1).Sub(first), total)
+				within(t, test.want(f, 3).Sub(second), total)
+				f.site.wantReset(2)
 			})
 		})
 	}
+}
+
+// A HandlerTimeout that SetTimeouts turns on applies to streams that open from then on, until it turns
+// it off.
+func TestHTTP2HandlerTimeoutComesAndGoes(t *testing.T) {
+	virtual(t, httpsuite.Off(), defaultWindow, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+	}, func(t *testing.T, f framed) {
+		for i, total := range []time.Duration{Off, 2 * time.Second, Off} {
+			limits := httpsuite.Off()
+			limits.HandlerTimeout = total
+			f.site.set(limits)
+			f.open(uint32(1+2*i), getBlock, endStream)
+			time.Sleep(20 * time.Second)
+			if n := f.site.Stats().Limits["HandlerTimeout"]; n != uint64(min(i, 1)) {
+				t.Errorf("with HandlerTimeout of %v, %d streams of %d were reset", total, n, i+1)
+			}
+		}
+	})
+}
+
+// TestHTTP2KeepAliveTimeoutBesideKeepalives: the limit passes although the client sends, every 20 ms, frames that carry no request or
+// response, and the server answers them.
+func TestHTTP2KeepAliveTimeoutBesideKeepalives(t *testing.T) {
+	const limit = 3 * time.Second
+	for name, text := range map[string]string{
+		"PING":          ping,
+		"PING, ACK":     frame(typePing, 1, 0, "12345678"),
+		"SETTINGS":      frame(typeSettings, 0, 0, ""),
+		"WINDOW_UPDATE": frame(typeWindowUpdate, 0, 0, number(1)),
+		"PRIORITY":      frame(typePriority, 0, 1, "\x00\x00\x00\x00\x01"),
+		"unknown":       frame(99, 0, 0, "?"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, httpsuite.Only(limit, "KeepAliveTimeout"), defaultWindow, answers, func(t *testing.T, f framed) {
+				begun := f.get(1)
+				f.again(text, 20*ms)
+				within(t, f.Drain().Sub(begun), limit)
+				f.site.WantOnly(1, "keep-alive", idle.ReasonPhase)
+			})
+		})
+	}
+}
+
+// TestHTTP2IdleBesideKeepalives: evictions, drains and EndIfIdle go by use. alice and carol send PINGs for a minute, and bob has
+// made a request meanwhile. A newcomer takes the place of one of them.
+func TestHTTP2IdleBesideKeepalives(t *testing.T) {
+	virtual(t, httpsuite.Off(), defaultWindow, answers, func(t *testing.T, alice framed) {
+		bob, carol := alice.site.dial2(), alice.site.dial2()
+		for _, f := range []framed{alice, bob, carol} {
+			f.get(1)
+		}
+		for _, f := range []framed{alice, carol} {
+			f.again(ping, 100*ms)
+			go f.Drain()
+		}
+		time.Sleep(50 * time.Second)
+		bob.get(3)
+		time.Sleep(10 * time.Second)
+		tracker := alice.site.Tracker()
+		if err := tracker.SetCapacity(idle.Capacity{MaxConns: 3, MinIdle: 30 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		alice.site.dial2().get(1)
+		time.Sleep(time.Second)
+		var idles []time.Duration
+		if err := tracker.Visit(t.Context(), func(i idle.Info) {
+			idles = append(idles, i.Idle)
+			if i.Idle > 30*time.Second {
+				i.EndIfIdle("idle")
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(idles)
+		if len(idles) != 3 || idles[1] > 13*time.Second || idles[2] < 60*time.Second {
+			t.Errorf("they are idle for %v", idles)
+		}
+		time.Sleep(time.Second)
+		if st := tracker.Stats(); st.Shed != 1 || st.Evicted != 1 {
+			t.Errorf("%d were shed and %d evicted, want alice and carol", st.Shed, st.Evicted)
+		}
+		bob.get(5)
+	})
 }
