@@ -11,11 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/idletest"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -24,19 +25,20 @@ import (
 type heard struct {
 	httptest.ResponseRecorder
 	begun    time.Time
-	fails    error
-	mu       sync.Mutex
+	fails    atomic.Bool
+	busy     sync.Mutex
 	buffered string
 	flushed  []string // "1s: text"
-	busy     bool
 }
+
+func newHeard() *heard { return &heard{ResponseRecorder: *httptest.NewRecorder(), begun: time.Now()} }
 
 func (h *heard) Write(b []byte) (int, error) {
 	h.enter()
-	defer h.leave()
+	defer h.busy.Unlock()
 	time.Sleep(ms) // a write of another goroutine would come in between
-	if err := h.failure(); err != nil {
-		return 0, err
+	if h.fails.Load() {
+		return 0, io.ErrClosedPipe
 	}
 	h.buffered += string(b)
 	return len(b), nil
@@ -44,43 +46,21 @@ func (h *heard) Write(b []byte) (int, error) {
 
 func (h *heard) Flush() {
 	h.enter()
-	defer h.leave()
+	defer h.busy.Unlock()
 	at := time.Since(h.begun).Round(10 * ms).String()
 	h.flushed, h.buffered = append(h.flushed, at+": "+h.buffered), ""
 }
 
-func (h *heard) fail(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.fails = err
-}
-
-func (h *heard) failure() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.fails
-}
-
 func (h *heard) enter() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.busy {
+	if !h.busy.TryLock() {
 		panic("two goroutines write")
 	}
-	h.busy = true
-}
-
-func (h *heard) leave() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.busy = false
 }
 
 // TestKeepStreamWrites checks in virtual time when comments are written, and where.
 func TestKeepStreamWrites(t *testing.T) {
 	const comment = ": \n\n"
 	stream := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream; charset=utf-8") }
-	say := func(w http.ResponseWriter, text string) { io.WriteString(w, text); w.(http.Flusher).Flush() }
 	for _, test := range []struct {
 		name    string
 		comment string
@@ -141,17 +121,10 @@ func TestKeepStreamWrites(t *testing.T) {
 			time.Sleep(15 * time.Second)
 			say(w, "}\n")
 		}, []string{"0s: {}\n", "10s: \n", "15s: {", "30s: }\n"}},
-		{"by its controller", comment, func(w http.ResponseWriter) {
-			stream(w)
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Error(err)
-			}
-			time.Sleep(15 * time.Second)
-		}, []string{"0s: ", "10s: " + comment}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &heard{ResponseRecorder: *httptest.NewRecorder(), begun: time.Now()}
+				w := newHeard()
 				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { test.h(w) })
 				KeepStream(h, Comments{Interval: 10 * time.Second, Text: test.comment}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 				time.Sleep(time.Minute)
@@ -171,15 +144,15 @@ func TestKeepStreamEnds(t *testing.T) {
 		"panics":    func(*heard, func()) { panic(http.ErrAbortHandler) },
 		"cancelled": func(_ *heard, cancel func()) { cancel(); time.Sleep(time.Minute) },
 		"failed": func(w *heard, _ func()) {
-			w.fail(io.ErrClosedPipe)
+			w.fails.Store(true)
 			time.Sleep(11 * time.Second)
-			w.fail(nil)
+			w.fails.Store(false)
 			time.Sleep(time.Minute)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bare := &heard{ResponseRecorder: *httptest.NewRecorder(), begun: time.Now()}
+				bare := newHeard()
 				ctx, cancel := context.WithCancel(t.Context())
 				func() {
 					defer func() { recover() }()
@@ -200,13 +173,12 @@ func TestKeepStreamEnds(t *testing.T) {
 // TestKeepStreamBusy has a handler write at the moments at which comments are due: neither
 // falls into the other, and a handler does not return while a comment is being written.
 func TestKeepStreamBusy(t *testing.T) {
-	w := &heard{ResponseRecorder: *httptest.NewRecorder(), begun: time.Now()}
+	w := newHeard()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.(http.Flusher).Flush()
+		say(w, "")
 		for range 100 {
 			time.Sleep(ms)
-			io.WriteString(w, "x")
-			w.(http.Flusher).Flush()
+			say(w, "x")
 		}
 	})
 	KeepStream(h, Comments{Interval: ms, Text: " "}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -299,25 +271,15 @@ func TestKeepStreamBegins(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := KeepStream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { test.h(w) }),
 					Comments{Interval: 10 * time.Second, Text: ": \n\n", BeginAs: "text/event-stream"})
-				pipes := idletest.NewListener()
-				server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c := startHTTP1(t, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Outer", "yes")
 					w.Header()["Date"] = nil
 					h.ServeHTTP(w, r)
-				})}
-				go Serve(server, pipes, Timeouts{})
-				defer server.Close()
-				client, err := pipes.Dial()
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer client.Close()
-				go io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				}).Dial()
+				c.Send(httpsuite.Get("/"))
 				var head bytes.Buffer
-				r, err := http.ReadResponse(bufio.NewReader(io.TeeReader(client, &head)), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c.In = bufio.NewReader(io.TeeReader(c.Conn, &head))
+				r := c.Response()
 				body, err := io.ReadAll(r.Body)
 				for name, values := range r.Trailer {
 					body = fmt.Appendf(body, "[%s: %s]", name, values[0])
@@ -325,6 +287,7 @@ func TestKeepStreamBegins(t *testing.T) {
 				if !strings.HasPrefix(head.String(), test.head) || string(body) != test.body || (err != nil) != test.aborted {
 					t.Errorf("got %q and %q, %v", &head, body, err)
 				}
+				c.Close()
 			})
 		})
 	}
@@ -332,54 +295,37 @@ func TestKeepStreamBegins(t *testing.T) {
 
 // TestKeepStreamBeginsInHTTP2: a response that fails late is reset.
 func TestKeepStreamBeginsInHTTP2(t *testing.T) {
-	inBubbles(t, func(t *testing.T, secure bool) {
-		for status, ends := range map[int]bool{200: true, 502: false} {
-			h := KeepStream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				time.Sleep(25 * time.Second)
-				w.WriteHeader(status)
-				io.WriteString(w, "done")
-			}), Comments{Interval: 10 * time.Second, Text: " ", BeginAs: "application/json"})
-			s := startInMemory(t, secure, all(patience), h.ServeHTTP)
-			r, err := (&http.Client{Transport: s.transport(true)}).Get(map[bool]string{false: "http", true: "https"}[secure] + "://a/")
+	for status, want := range map[int]string{200: "  done", 502: "  "} {
+		h := KeepStream(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(25 * time.Second)
+			w.WriteHeader(status)
+			io.WriteString(w, "done")
+		}), Comments{Interval: 10 * time.Second, Text: " ", BeginAs: "application/json"})
+		synctest.Test(t, func(t *testing.T) {
+			s := startInMemory(t, false, all(patience), h.ServeHTTP)
+			r, err := (&http.Client{Transport: s.transport(true)}).Get("http://a/")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Body.Close()
 			body, err := io.ReadAll(r.Body)
-			want := map[bool]string{true: "  done", false: "  "}[ends]
-			if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || string(body) != want || (err == nil) != ends {
+			if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || string(body) != want || (err == nil) != (status == 200) {
 				t.Errorf("%s with %v, %q, %v", r.Status, r.Header, body, err)
 			}
-		}
-	})
+		})
+	}
 }
 
 // TestKeepStreamBeginsBeforeTheBody of the request has arrived: the handler gets all of it.
 func TestKeepStreamBeginsBeforeTheBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := KeepStream(http.HandlerFunc(echo), Comments{Interval: 10 * time.Second, Text: " ", BeginAs: "text/plain"})
-		pipes := idletest.NewListener()
-		server := &http.Server{Handler: h}
-		go Serve(server, pipes, Timeouts{BodyRate: idle.Rate{BytesPerSecond: Off}})
-		defer time.Sleep(time.Minute)
-		defer server.Close()
-		client, err := pipes.Dial()
-		if err != nil {
-			t.Fatal(err)
+	h := KeepStream(http.HandlerFunc(echo), Comments{Interval: 10 * time.Second, Text: " ", BeginAs: "text/plain"})
+	inMemory(t, Timeouts{BodyRate: idle.Rate{BytesPerSecond: Off}}, h.ServeHTTP, func(t *testing.T, s *site, c *httpsuite.Client) {
+		c.Send(httpsuite.Post(9) + "one")
+		for _, part := range []string{"two", "six"} {
+			time.Sleep(11 * time.Second)
+			c.Send(part)
 		}
-		defer client.Close()
-		go func() {
-			io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\none")
-			for _, part := range []string{"two", "six"} {
-				time.Sleep(11 * time.Second)
-				io.WriteString(client, part)
-			}
-		}()
-		r, err := http.ReadResponse(bufio.NewReader(client), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if body, err := io.ReadAll(r.Body); string(body) != "  onetwosix" || err != nil {
+		if body, err := io.ReadAll(c.Response().Body); string(body) != "  onetwosix" || err != nil {
 			t.Errorf("got %q, %v", body, err)
 		}
 	})
@@ -387,7 +333,7 @@ func TestKeepStreamBeginsBeforeTheBody(t *testing.T) {
 
 // TestKeepStreamBeginsBesideTheHandler has a handler write its header while the response begins without it.
 func TestKeepStreamBeginsBesideTheHandler(t *testing.T) {
-	w := &heard{ResponseRecorder: *httptest.NewRecorder(), begun: time.Now()}
+	w := newHeard()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for end := time.Now().Add(20 * ms); time.Now().Before(end); {
 			w.Header().Set("A", "b")

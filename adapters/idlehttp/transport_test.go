@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -30,10 +29,10 @@ import (
 // A gateway is a client of an upstream in memory, with limits.
 type gateway struct {
 	*http.Client
-	t      *testing.T
-	base   *http.Transport
-	url    string
-	dialed atomic.Int32
+	t    *testing.T
+	up   *site
+	base *http.Transport
+	url  string
 }
 
 // upstreams are the protocols that an upstream may speak.
@@ -50,42 +49,25 @@ func beforeUpstreams(t *testing.T, l ResponseLimits, h http.HandlerFunc, test fu
 // goroutine may be left.
 func beforeUpstream(t *testing.T, kind string, l ResponseLimits, h http.HandlerFunc, test func(t *testing.T, g *gateway)) {
 	up := upstreams[kind]
-	certificate, trust := httpsuite.Identity()
 	synctest.Test(t, func(t *testing.T) {
-		pipes := idletest.NewListener()
-		server := &http.Server{Handler: h, Protocols: new(http.Protocols)}
-		server.Protocols.SetHTTP1(!up.http2)
-		server.Protocols.SetHTTP2(up.secure)
-		server.Protocols.SetUnencryptedHTTP2(up.http2 && !up.secure)
-		trust.NextProtos = nil
-		g := &gateway{t: t, url: "http://example.com/", base: &http.Transport{Protocols: server.Protocols, TLSClientConfig: trust}}
-		g.base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			g.dialed.Add(1)
-			return pipes.DialContext(ctx)
-		}
-		serve := server.Serve
-		if up.secure {
-			g.url = "https://example.com/"
-			server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
-			serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
-		}
-		go serve(pipes)
-		defer server.Close()
-		rt, err := Transport(g.base, l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.Client = &http.Client{Transport: rt}
+		s := startInMemory(t, up.secure, httpsuite.Off(), h)
+		g := &gateway{t: t, up: s, base: s.transport(up.http2), url: map[bool]string{false: "http", true: "https"}[up.secure] + "://example.com/"}
+		g.Client = limitedClient(t, g.base, l)
 		test(t, g)
 		g.wantUntracked()
-		tidy(rt)
 	})
 }
 
-// tidy ends the goroutine of a Transport, as its documentation says.
-func tidy(rt http.RoundTripper) {
-	(&http.Client{Transport: rt}).CloseIdleConnections()
-	time.Sleep(time.Second)
+// limitedClient returns a client of base with the limits l. Its goroutine ends with the test, as the documentation says.
+func limitedClient(t *testing.T, base http.RoundTripper, l ResponseLimits) *http.Client {
+	t.Helper()
+	rt, err := Transport(base, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: rt}
+	t.Cleanup(func() { c.CloseIdleConnections(); time.Sleep(time.Second) })
+	return c
 }
 
 func (g *gateway) wantUntracked() {
@@ -97,22 +79,60 @@ func (g *gateway) wantUntracked() {
 }
 
 // get makes a request whose header has to arrive.
-func (g *gateway) get() *http.Response {
+func (g *gateway) get(path string) *http.Response {
 	g.t.Helper()
-	response, err := g.Get(g.url)
+	response, err := g.Get(g.url + path)
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	g.t.Cleanup(func() { response.Body.Close() })
 	return response
 }
 
 // want reads a whole body, and closes it.
-func (g *gateway) want(response *http.Response, want string) {
+func (g *gateway) want(response *http.Response, err error, want string) {
 	g.t.Helper()
+	if err != nil {
+		g.t.Fatal(err)
+	}
 	defer response.Body.Close()
 	if got, err := io.ReadAll(response.Body); err != nil || string(got) != want {
 		g.t.Errorf("got %q and %v, want %q", got, err, want)
 	}
+}
+
+// dialSlowly lets dialing take a minute.
+func (g *gateway) dialSlowly() {
+	dial := g.base.DialContext
+	g.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		time.Sleep(time.Minute)
+		return dial(ctx, network, addr)
+	}
+}
+
+// request sends a request through a ReverseProxy that has g's Transport.
+func (g *gateway) request(text string, modify func(*http.Response) error) (net.Conn, *bufio.Reader, *http.Response) {
+	g.t.Helper()
+	target, err := url.Parse(g.url)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	pipes := idletest.NewListener()
+	front := &http.Server{Handler: &httputil.ReverseProxy{
+		ErrorLog:       log.New(io.Discard, "", 0),
+		Transport:      g.Transport,
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: modify,
+	}}
+	go front.Serve(pipes)
+	g.t.Cleanup(func() { front.Close() })
+	conn := dial(g.t, pipes, text)
+	in := bufio.NewReader(conn)
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return conn, in, response
 }
 
 // wantTimeout checks that err is a limit that has passed since begun.
@@ -122,8 +142,7 @@ func wantTimeout(t *testing.T, err error, phase, setting string, begun time.Time
 	if !errors.As(err, &timeout) || timeout.Phase != phase || timeout.Setting != setting {
 		t.Fatalf("got %v, want %s: %s", err, phase, setting)
 	}
-	var net net.Error
-	if !errors.As(err, &net) || !net.Timeout() {
+	if net := net.Error(nil); !errors.As(err, &net) || !net.Timeout() {
 		t.Errorf("%v is no timeout", err)
 	}
 	if took := time.Since(begun); took < limit || took > limit+3*limit/50+30*ms {
@@ -145,51 +164,70 @@ func stall(r *http.Request) {
 	}
 }
 
-// TestTransportHeader: a header that doesn't come in time ends the request, and the upstream learns of it.
+// TestTransportHeader: a header that doesn't come in time ends the request, and the upstream learns of it. A 103 reaches the user's
+// trace, but doesn't extend the limit.
 func TestTransportHeader(t *testing.T) {
-	gone := make(chan time.Duration, len(upstreams))
 	beforeUpstreams(t, ResponseLimits{HeaderTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		stall(r)
-		gone <- time.Since(begun)
-	}, func(t *testing.T, g *gateway) {
-		begun := time.Now()
-		_, err := g.Get(g.url)
-		wantTimeout(t, err, "response header", "HeaderTimeout", begun, time.Second)
-		if after := <-gone; after > 2*time.Second {
+		for r.Context().Err() == nil {
+			w.WriteHeader(http.StatusEarlyHints)
+			time.Sleep(300 * ms)
+		}
+		if after := time.Since(begun); after > 2*time.Second {
 			t.Errorf("the upstream learned of it after %v", after)
+		}
+	}, func(t *testing.T, g *gateway) {
+		var hints atomic.Int32
+		trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			hints.Add(1)
+			return nil
+		}})
+		request := httptest.NewRequestWithContext(trace, "GET", g.url, nil)
+		begun := time.Now()
+		_, err := g.Transport.RoundTrip(request)
+		wantTimeout(t, err, "response header", "HeaderTimeout", begun, time.Second)
+		if n := hints.Load(); n != 4 {
+			t.Errorf("got %d hints, want 4", n)
 		}
 	})
 }
 
 // TestTransportBody: a body that stalls ends the request, and later reads fail too. The limit starts over after the header, and
-// after each byte.
+// after each byte. So it is with what http.Transport decompresses.
 func TestTransportBody(t *testing.T) {
 	beforeUpstreams(t, ResponseLimits{HeaderTimeout: time.Second, BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(900 * ms)
-		for range 5 {
-			say(w, "x")
-			time.Sleep(900 * ms)
+		write := func(text string) { say(w, text) }
+		if r.URL.Path == "/gzip" {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			write = func(text string) {
+				io.WriteString(z, text)
+				z.Flush()
+				say(w, "")
+			}
 		}
-		say(w, "y")
+		for _, text := range []string{"x", "x", "y"} {
+			time.Sleep(900 * ms)
+			write(text)
+		}
 		stall(r)
 	}, func(t *testing.T, g *gateway) {
-		response := g.get()
-		b := make([]byte, 6)
-		if _, err := io.ReadFull(response.Body, b); err != nil || string(b) != "xxxxxy" {
-			t.Fatalf("%q %v", b, err)
+		for _, path := range []string{"", "gzip"} {
+			response, b := g.get(path), make([]byte, 3)
+			if _, err := io.ReadFull(response.Body, b); err != nil || string(b) != "xxy" || response.Uncompressed != (path == "gzip") {
+				t.Fatalf("%q %v", b, err)
+			}
+			begun := time.Now()
+			n, err := response.Body.Read(b)
+			if n != 0 {
+				t.Errorf("%d bytes came after the limit", n)
+			}
+			wantTimeout(t, err, "response body", "BodyTimeout", begun, time.Second)
+			if _, again := response.Body.Read(b); again == nil || again.Error() != err.Error() {
+				t.Errorf("first %v, then %v", err, again)
+			}
+			g.wantUntracked() // although the body isn't closed
 		}
-		begun := time.Now()
-		n, err := response.Body.Read(b)
-		if n != 0 {
-			t.Errorf("%d bytes came after the limit", n)
-		}
-		wantTimeout(t, err, "response body", "BodyTimeout", begun, time.Second)
-		if _, again := response.Body.Read(b); again == nil || again.Error() != err.Error() {
-			t.Errorf("first %v, then %v", err, again)
-		}
-		g.wantUntracked() // although the body isn't closed
-		response.Body.Close()
 	})
 }
 
@@ -201,29 +239,33 @@ func TestTransportRate(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 	}, func(t *testing.T, g *gateway) {
-		response := g.get()
-		defer response.Body.Close()
-		begun := time.Now()
+		response, begun := g.get(""), time.Now()
 		_, err := io.Copy(io.Discard, response.Body)
 		wantTimeout(t, err, "response body", "BodyRate", begun, 11750*ms) // 5 s and an eighth of that, and as much for what has come
 	})
 }
 
-// TestTransportSlowReader: time in which the body isn't read doesn't count, neither for the silence nor for the rate.
+// TestTransportSlowReader: time in which the body isn't read doesn't count, neither for the silence nor for the rate. The trailers are
+// there at its end.
 func TestTransportSlowReader(t *testing.T) {
 	beforeUpstreams(t, ResponseLimits{BodyTimeout: time.Second, BodyRate: idle.Rate{BytesPerSecond: 1, Grace: time.Second}}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "Sum")
 		for range 5 {
 			say(w, "x")
 			time.Sleep(500 * ms)
 		}
+		w.Header().Set("Sum", "1")
 	}, func(t *testing.T, g *gateway) {
-		response := g.get()
-		defer response.Body.Close()
+		response := g.get("")
 		for range 5 {
 			time.Sleep(time.Hour)
 			if _, err := io.ReadFull(response.Body, make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
+		}
+		g.want(response, nil, "")
+		if got := response.Trailer.Get("Sum"); got != "1" {
+			t.Errorf("the trailer is %q", got)
 		}
 	})
 }
@@ -235,11 +277,7 @@ func TestTransportSending(t *testing.T) {
 		time.Sleep(900 * ms)
 		fmt.Fprint(w, n, err)
 	}, func(t *testing.T, g *gateway) {
-		dial := g.base.DialContext
-		g.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			time.Sleep(time.Minute)
-			return dial(ctx, network, addr)
-		}
+		g.dialSlowly()
 		body, more := io.Pipe()
 		go func() {
 			for range 10 {
@@ -249,10 +287,7 @@ func TestTransportSending(t *testing.T) {
 			more.Close()
 		}()
 		response, err := g.Post(g.url, "", body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.want(response, "10 <nil>")
+		g.want(response, err, "10 <nil>")
 	})
 }
 
@@ -269,18 +304,12 @@ func TestTransportOthersGoOn(t *testing.T) {
 				say(w, "x")
 			}
 		}, func(t *testing.T, g *gateway) {
-			good := g.get()
-			bad, err := g.Get(g.url + "stalls")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer bad.Body.Close()
-			begun := time.Now()
-			_, err = io.Copy(io.Discard, bad.Body)
+			good, bad, begun := g.get(""), g.get("stalls"), time.Now()
+			_, err := io.Copy(io.Discard, bad.Body)
 			wantTimeout(t, err, "response body", "BodyTimeout", begun, time.Second)
-			g.want(good, "xxxxxx")
-			g.want(g.get(), "xxxxxx")
-			if n := g.dialed.Load(); n != 1 {
+			g.want(good, nil, "xxxxxx")
+			g.want(g.get(""), nil, "xxxxxx")
+			if n := g.up.Stats().Tracked; n != 1 {
 				t.Errorf("%d connections, want 1", n)
 			}
 		})
@@ -292,45 +321,39 @@ func TestTransportOthersGoOn(t *testing.T) {
 func TestTransportTracksNothing(t *testing.T) {
 	limits := ResponseLimits{HeaderTimeout: time.Second, BodyTimeout: time.Second, BodyRate: idle.Rate{BytesPerSecond: 1}}
 	beforeUpstreams(t, limits, func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/empty":
+		if r.URL.Path == "/empty" {
 			return
-		case "/cut":
-			say(w, "hello")
-			panic(http.ErrAbortHandler)
 		}
 		say(w, "hello")
+		if r.URL.Path == "/cut" {
+			panic(http.ErrAbortHandler)
+		}
 	}, func(t *testing.T, g *gateway) {
-		request, err := http.NewRequest("HEAD", g.url, nil)
-		if err != nil {
-			t.Fatal(err)
+		begin := func(ctx context.Context) io.ReadCloser {
+			request, _ := http.NewRequestWithContext(ctx, "GET", g.url, nil)
+			response, err := g.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Read(make([]byte, 1))
+			return response.Body
 		}
 		for name, use := range map[string]func(ctx context.Context, cancel func()){
-			"read to the end": func(context.Context, func()) { io.Copy(io.Discard, g.get().Body) },
-			"closed":          func(context.Context, func()) { g.get().Body.Close() },
-			"closed in the middle": func(context.Context, func()) {
-				body := g.get().Body
-				body.Read(make([]byte, 1))
+			"read to the end": func(context.Context, func()) { io.Copy(io.Discard, g.get("").Body) },
+			"closed":          func(context.Context, func()) { g.get("").Body.Close() },
+			"closed in the middle": func(ctx context.Context, _ func()) {
+				body := begin(ctx)
 				body.Close()
 				if _, err := body.Read(make([]byte, 1)); err == nil || errors.As(err, new(*idle.TimeoutError)) {
 					t.Errorf("a closed body is read: %v", err)
 				}
 			},
-			"closed after a pause": func(context.Context, func()) {
-				body := g.get().Body
-				body.Read(make([]byte, 1))
+			"closed after a pause": func(ctx context.Context, _ func()) {
+				body := begin(ctx)
 				time.Sleep(time.Hour)
 				body.Close()
 			},
-			"cancelled": func(ctx context.Context, cancel func()) {
-				request, _ := http.NewRequestWithContext(ctx, "GET", g.url, nil)
-				response, err := g.Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
-				response.Body.Read(make([]byte, 1))
-				cancel()
-			},
+			"cancelled": func(ctx context.Context, cancel func()) { begin(ctx); cancel() },
 			"cut": func(context.Context, func()) {
 				response, err := g.Get(g.url + "cut")
 				if err == nil {
@@ -342,12 +365,9 @@ func TestTransportTracksNothing(t *testing.T) {
 					t.Errorf("the end of a cut body: %v", err)
 				}
 			},
-			"HEAD": func(context.Context, func()) { g.Do(request) },
+			"HEAD": func(context.Context, func()) { g.Head(g.url) },
 			"empty": func(context.Context, func()) {
-				response, err := g.Get(g.url + "empty")
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := g.get("empty")
 				if _, wrapped := response.Body.(*trip); wrapped && response.ProtoMajor == 1 {
 					t.Error("an empty body is wrapped")
 				}
@@ -355,7 +375,7 @@ func TestTransportTracksNothing(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			use(ctx, cancel)
-			g.t.Log(name)
+			t.Log(name)
 			g.wantUntracked()
 			cancel()
 		}
@@ -373,43 +393,13 @@ func TestTransportContext(t *testing.T) {
 		for _, path := range []string{"header", "body"} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			request, err := http.NewRequestWithContext(ctx, "GET", g.url+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			response, err := g.Do(request)
+			response, err := g.Transport.RoundTrip(httptest.NewRequestWithContext(ctx, "GET", g.url+path, nil))
 			if err == nil {
 				_, err = io.Copy(io.Discard, response.Body)
 			}
 			if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*idle.TimeoutError)) {
 				t.Errorf("%s: %v", path, err)
 			}
-		}
-	})
-}
-
-// TestTransportInterim: a 103 reaches the user's trace, but doesn't extend HeaderTimeout.
-func TestTransportInterim(t *testing.T) {
-	beforeUpstreams(t, ResponseLimits{HeaderTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil {
-			w.WriteHeader(http.StatusEarlyHints)
-			time.Sleep(300 * ms)
-		}
-	}, func(t *testing.T, g *gateway) {
-		var hints atomic.Int32
-		trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
-			hints.Add(1)
-			return nil
-		}})
-		request, err := http.NewRequestWithContext(trace, "GET", g.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		_, err = g.Do(request)
-		wantTimeout(t, err, "response header", "HeaderTimeout", begun, time.Second)
-		if n := hints.Load(); n != 4 {
-			t.Errorf("got %d hints, want 4", n)
 		}
 	})
 }
@@ -426,26 +416,9 @@ func TestTransportUpgrade(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		io.Copy(conn, in)
 	}, func(t *testing.T, g *gateway) {
-		target, err := url.Parse(g.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pipes := idletest.NewListener()
-		front := &http.Server{Handler: &httputil.ReverseProxy{
-			Transport: g.Transport,
-			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		}}
-		go front.Serve(pipes)
-		defer front.Close()
-		conn, err := pipes.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		in := bufio.NewReader(conn)
-		response, err := http.ReadResponse(in, nil)
-		if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-			t.Fatal(response, err)
+		conn, in, response := g.request("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", nil)
+		if response.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatal(response)
 		}
 		for range 3 {
 			time.Sleep(time.Minute)
@@ -456,21 +429,6 @@ func TestTransportUpgrade(t *testing.T) {
 		}
 		g.wantUntracked()
 		conn.Close()
-	})
-}
-
-// TestTransportTrailers: they are there at the end of the body.
-func TestTransportTrailers(t *testing.T) {
-	beforeUpstreams(t, ResponseLimits{BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Trailer", "Sum")
-		say(w, "x")
-		w.Header().Set("Sum", "1")
-	}, func(t *testing.T, g *gateway) {
-		response := g.get()
-		g.want(response, "x")
-		if got := response.Trailer.Get("Sum"); got != "1" {
-			t.Errorf("the trailer is %q", got)
-		}
 	})
 }
 
@@ -488,13 +446,9 @@ func TestTransportRetry(t *testing.T) {
 		}
 		say(w, "x")
 	}, func(t *testing.T, g *gateway) {
-		g.want(g.get(), "x")
-		dial := g.base.DialContext
-		g.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			time.Sleep(time.Minute)
-			return dial(ctx, network, addr)
-		}
-		g.want(g.get(), "x")
+		g.want(g.get(""), nil, "x")
+		g.dialSlowly()
+		g.want(g.get(""), nil, "x")
 		if n := requests.Load(); n != 3 {
 			t.Errorf("%d requests, want 3", n)
 		}
@@ -512,10 +466,7 @@ func TestTransportRedirect(t *testing.T) {
 		io.Copy(w, r.Body)
 	}, func(t *testing.T, g *gateway) {
 		response, err := g.Post(g.url, "", strings.NewReader("hello"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.want(response, "hello")
+		g.want(response, err, "hello")
 	})
 }
 
@@ -529,34 +480,12 @@ func TestTransportProxy(t *testing.T) {
 		}
 		stall(r)
 	}, func(t *testing.T, g *gateway) {
-		target, err := url.Parse(g.url)
-		if err != nil {
-			t.Fatal(err)
-		}
 		failed := make(chan error, 1)
-		pipes := idletest.NewListener()
-		front := &http.Server{Handler: &httputil.ReverseProxy{
-			ErrorLog:  log.New(io.Discard, "", 0),
-			Transport: g.Transport,
-			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-			ModifyResponse: func(r *http.Response) error {
-				r.Body = &noted{r.Body, failed}
-				return nil
-			},
-		}}
-		go front.Serve(pipes)
-		defer front.Close()
-		conn, err := pipes.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
 		begun := time.Now()
-		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, _, response := g.request("GET / HTTP/1.1\r\nHost: x\r\n\r\n", func(r *http.Response) error {
+			r.Body = &noted{r.Body, failed}
+			return nil
+		})
 		lines := bufio.NewScanner(response.Body)
 		for i := range 5 {
 			lines.Scan()
@@ -592,121 +521,29 @@ func (n *noted) Read(p []byte) (int, error) {
 	return k, err
 }
 
-// TestTransportGzip: what http.Transport decompresses is limited too.
-func TestTransportGzip(t *testing.T) {
-	beforeUpstreams(t, ResponseLimits{BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		for range 3 {
-			io.WriteString(z, "hello")
-			z.Flush()
-			say(w, "")
-			time.Sleep(900 * ms)
-		}
-		stall(r)
-	}, func(t *testing.T, g *gateway) {
-		response := g.get()
-		defer response.Body.Close()
-		b := make([]byte, 15)
-		if _, err := io.ReadFull(response.Body, b); err != nil || !response.Uncompressed {
-			t.Fatalf("%q %v", b, err)
-		}
-		begun := time.Now()
-		_, err := response.Body.Read(b)
-		wantTimeout(t, err, "response body", "BodyTimeout", begun, time.Second)
-	})
-}
-
-// TestTransportUpload: in HTTP/2 a request's body may go on after the response has ended, so the context does until Close.
-func TestTransportUpload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ctx context.Context
-		base := roundTripper(func(r *http.Request) (*http.Response, error) {
-			ctx = r.Context()
-			return &http.Response{Body: io.NopCloser(strings.NewReader("x"))}, nil
-		})
-		rt, err := Transport(base, ResponseLimits{BodyTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := rt.RoundTrip(httptest.NewRequest("GET", "/", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.Copy(io.Discard, response.Body)
-		if ctx.Err() != nil {
-			t.Error("cancelled at the end of the body")
-		}
-		response.Body.Close()
-		if ctx.Err() == nil {
-			t.Error("not cancelled by Close")
-		}
-		tidy(rt)
-	})
-}
-
-// TestTransportNoTrace: the whole RoundTrip of a base that reports nothing to httptrace is limited.
-func TestTransportNoTrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt, err := Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
-			stall(r)
-			return nil, r.Context().Err()
-		}), ResponseLimits{HeaderTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		_, err = rt.RoundTrip(httptest.NewRequest("GET", "/", nil))
-		wantTimeout(t, err, "response header", "HeaderTimeout", begun, time.Second)
-		tidy(rt)
-	})
-}
-
-// TestTransportCloseIdleConnections: it reaches the base.
-func TestTransportCloseIdleConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		base := &closable{}
-		rt, err := Transport(base, ResponseLimits{HeaderTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tidy(rt); !base.closed {
-			t.Error("the base's connections are open")
-		}
-	})
-}
-
-type closable struct {
-	http.RoundTripper
-	closed bool
-}
-
-func (c *closable) CloseIdleConnections() { c.closed = true }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // TestTransportRequest: the caller's request isn't changed, and the response refers to it.
 func TestTransportRequest(t *testing.T) {
 	beforeUpstreams(t, ResponseLimits{HeaderTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {}, func(t *testing.T, g *gateway) {
 		request := httptest.NewRequest("GET", g.url, nil)
 		response, err := g.Transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.want(response, "")
+		g.want(response, err, "")
 		if response.Request != request || request.Context().Err() != nil {
 			t.Error("the request is another one, or its context is cancelled")
 		}
 	})
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // A lateBase answers after a time, whatever becomes of the request. It closes what is closed.
 type lateBase struct {
-	after  time.Duration
-	closed bool
+	after          time.Duration
+	closed, unused bool // a body; the idle connections
 }
+
+func (b *lateBase) CloseIdleConnections() { b.unused = true }
 
 func (b *lateBase) RoundTrip(r *http.Request) (*http.Response, error) {
 	httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{})
@@ -725,41 +562,68 @@ func (b *lateBase) Close() error {
 	return nil
 }
 
-// TestTransportTooLate: what a base returns after a limit isn't delivered, and is closed.
-func TestTransportTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		base := &lateBase{after: 2 * time.Second}
-		rt, err := Transport(base, ResponseLimits{HeaderTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		if _, err = rt.RoundTrip(httptest.NewRequest("GET", "/", nil)); !base.closed {
-			t.Error("the body is open")
-		}
-		wantTimeout(t, err, "response header", "HeaderTimeout", begun.Add(time.Second), time.Second)
-		tidy(rt)
-
-		rt, err = Transport(base, ResponseLimits{HeaderTimeout: 3 * time.Second, BodyTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := rt.RoundTrip(httptest.NewRequest("GET", "/", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun = time.Now()
-		n, err := response.Body.Read(make([]byte, 1))
-		if n != 0 {
-			t.Error("a byte is delivered")
-		}
-		wantTimeout(t, err, "response body", "BodyTimeout", begun.Add(time.Second), time.Second)
-		response.Body.Close()
-		tidy(rt)
-	})
+// TestTransportBases of other kinds than http.Transport.
+func TestTransportBases(t *testing.T) {
+	request := httptest.NewRequest("GET", "/", nil)
+	for name, test := range map[string]func(t *testing.T){
+		// In HTTP/2 a request's body may go on after the response has ended, so the context does until Close.
+		"upload": func(t *testing.T) {
+			var ctx context.Context
+			base := roundTripper(func(r *http.Request) (*http.Response, error) {
+				ctx = r.Context()
+				return &http.Response{Body: io.NopCloser(strings.NewReader("x"))}, nil
+			})
+			response, err := limitedClient(t, base, ResponseLimits{BodyTimeout: time.Second}).Transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, response.Body)
+			atEnd := ctx.Err()
+			response.Body.Close()
+			if atEnd != nil || ctx.Err() == nil {
+				t.Errorf("at the end of the body: %v; after Close: %v", atEnd, ctx.Err())
+			}
+		},
+		// The whole RoundTrip of a base that reports nothing to httptrace is limited.
+		"no trace": func(t *testing.T) {
+			base := roundTripper(func(r *http.Request) (*http.Response, error) {
+				stall(r)
+				return nil, r.Context().Err()
+			})
+			begun := time.Now()
+			_, err := limitedClient(t, base, ResponseLimits{HeaderTimeout: time.Second}).Transport.RoundTrip(request)
+			wantTimeout(t, err, "response header", "HeaderTimeout", begun, time.Second)
+		},
+		// What a base returns after a limit isn't delivered, and is closed. CloseIdleConnections reaches the base.
+		"late header": func(t *testing.T) {
+			base, begun := &lateBase{after: 2 * time.Second}, time.Now()
+			c := limitedClient(t, base, ResponseLimits{HeaderTimeout: time.Second})
+			_, err := c.Transport.RoundTrip(request)
+			wantTimeout(t, err, "response header", "HeaderTimeout", begun.Add(time.Second), time.Second)
+			if c.CloseIdleConnections(); !base.closed || !base.unused {
+				t.Errorf("the body is closed: %v; the idle connections are: %v", base.closed, base.unused)
+			}
+		},
+		"late body": func(t *testing.T) {
+			limits := ResponseLimits{HeaderTimeout: 3 * time.Second, BodyTimeout: time.Second}
+			response, err := limitedClient(t, &lateBase{after: 2 * time.Second}, limits).Transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			n, err := response.Body.Read(make([]byte, 1))
+			if n != 0 {
+				t.Error("a byte is delivered")
+			}
+			wantTimeout(t, err, "response body", "BodyTimeout", begun.Add(time.Second), time.Second)
+			response.Body.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	}
 }
 
-// TestTransportMisuse: errors name the field and its value.
+// TestTransportMisuse: errors name the field and its value. A base of nil is http.DefaultTransport.
 func TestTransportMisuse(t *testing.T) {
 	for want, l := range map[string]ResponseLimits{
 		"no limit is set; set HeaderTimeout, BodyTimeout or BodyRate":      {},
@@ -777,10 +641,6 @@ func TestTransportMisuse(t *testing.T) {
 			t.Errorf("%v: %v", l, rt)
 		}
 	}
-}
-
-// TestTransportOfNil is one of http.DefaultTransport.
-func TestTransportOfNil(t *testing.T) {
 	rt, err := Transport(nil, ResponseLimits{BodyTimeout: time.Minute})
 	if err != nil || rt.(*transport).base != http.DefaultTransport {
 		t.Error(rt, err)
@@ -789,8 +649,7 @@ func TestTransportOfNil(t *testing.T) {
 
 // BenchmarkTransport compares what the limits cost a request without a network.
 func BenchmarkTransport(b *testing.B) {
-	base := &lateBase{}
-	limited, err := Transport(base, ResponseLimits{HeaderTimeout: time.Minute, BodyTimeout: time.Minute})
+	limited, err := Transport(&lateBase{}, ResponseLimits{HeaderTimeout: time.Minute, BodyTimeout: time.Minute})
 	if err != nil {
 		b.Fatal(err)
 	}
