@@ -2,9 +2,11 @@ package httpconn
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -34,6 +36,12 @@ func TestPrefaceInCuts(t *testing.T) {
 							read += n
 						}
 						c.HeaderRead()
+						if c.state.Load() == request { // a later one is none
+							c.Idle()
+							w.sends(preface)
+							c.Read(make([]byte, 100))
+							c.HeaderRead()
+						}
 						if got, want := c.state.Load() == http2Idle, speaks && strings.HasPrefix(text, preface); got != want {
 							t.Errorf("%q cut at %d, then each %d: it is HTTP/2: %v", text, cut, size, got)
 						}
@@ -44,24 +52,6 @@ func TestPrefaceInCuts(t *testing.T) {
 	}
 }
 
-// TestPrefaceOfALaterRequest is none.
-func TestPrefaceOfALaterRequest(t *testing.T) {
-	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-		l.http2 = OverAny
-		for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", preface} {
-			w.sends(text)
-			if n, err := c.Read(make([]byte, 100)); n != len(text) || err != nil {
-				t.Fatal(n, err)
-			}
-			c.HeaderRead()
-			if c.state.Load() == http2 {
-				t.Errorf("%q makes it HTTP/2", text)
-			}
-			c.Idle()
-		}
-	})
-}
-
 // TestAnswerThatIsNotTaken does not hold the connection for long.
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
@@ -69,13 +59,8 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 		w.sends("G")
 		c.Read(make([]byte, 1))
 		begun := time.Now()
-		_, err := c.Read(make([]byte, 1))
-		var timeout *idle.TimeoutError
-		if !errors.As(err, &timeout) || timeout.Phase != "request header" {
-			t.Errorf("%v", err)
-		}
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("after %v", took)
+		if _, err := c.Read(make([]byte, 1)); timeoutOf(err).Phase != "request header" || time.Since(begun) > 5*time.Second {
+			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 	})
 }
@@ -91,9 +76,7 @@ func TestHijackedReadsAreNeeded(t *testing.T) {
 		c.HeaderRead()
 		c.Hijack()
 		time.AfterFunc(time.Hour, func() { w.sends("x") })
-		_, err := c.Read(make([]byte, 1))
-		var timeout *idle.TimeoutError
-		if !errors.As(err, &timeout) || timeout.Phase != "hijacked" || timeout.Reason != idle.ReasonRead {
+		if _, err := c.Read(make([]byte, 1)); timeoutOf(err).Phase != "hijacked" || timeoutOf(err).Reason != idle.ReasonRead {
 			t.Errorf("%v", err)
 		}
 	})
@@ -135,33 +118,37 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestHeaderByDeadline: fasthttp tells of a header by a deadline, if some of a request has arrived. In the body a deadline lifts the limits.
+// TestHeaderByDeadline: fasthttp tells of a header by a deadline, if some of a request has arrived. Other deadlines are the user's, however
+// far they are.
 func TestHeaderByDeadline(t *testing.T) {
-	for name, test := range map[string]struct {
-		at   time.Duration
-		sent string
-		want uint32
-	}{
-		"first request":    {HeaderReadSignal, "P", request},
-		"of the user":      {time.Hour, "P", request},
-		"between requests": {time.Hour, "", waiting},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				l.http2 = NoHTTP2
-				if test.sent != "" {
-					w.sends(test.sent)
-					c.Read(make([]byte, 1))
-				}
-				c.SetReadDeadline(time.Now().Add(test.at))
-				if got := c.state.Load(); got != test.want {
-					t.Errorf("the state is %#x, want %#x", got, test.want)
-				}
-				if w.deadline.IsZero() != (test.at == HeaderReadSignal) {
-					t.Errorf("the deadline is %v", w.deadline)
-				}
-			})
-		})
+	const year = 365 * 24 * time.Hour
+	for _, server := range []HTTP2{NoHTTP2, OverTLS} {
+		for _, sent := range []string{"", "P"} {
+			for _, in := range []time.Duration{0, time.Hour, 200 * year, HeaderReadSignal, 290 * year} {
+				inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+					l.http2 = server
+					if sent != "" {
+						w.sends(sent)
+						c.Read(make([]byte, 1))
+					}
+					var at time.Time
+					if in != 0 {
+						at = time.Now().Add(in)
+					}
+					tells := server == NoHTTP2 && sent != "" && in != 0
+					want, set := uint32(waiting), at
+					if tells {
+						want = request
+					}
+					if tells && in >= HeaderReadSignal {
+						set = time.Time{}
+					}
+					if c.SetReadDeadline(at); c.state.Load() != want || !w.deadline.Equal(set) {
+						t.Errorf("%v, %q, in %v: the state is %#x and the deadline %v, want %#x and %v", server, sent, in, c.state.Load(), w.deadline, want, set)
+					}
+				})
+			}
+		}
 	}
 }
 
@@ -224,7 +211,7 @@ func TestLimitLetsTheServerAnswer(t *testing.T) {
 	}
 }
 
-// TestLate is told once, when HandlerTimeout of the request passes.
+// TestLate is told once, when HandlerTimeout of the request passes; at once, if that's before the server's goroutine gets to call Late.
 func TestLate(t *testing.T) {
 	limits := unlimited()
 	limits.HandlerTimeout = time.Second
@@ -240,22 +227,61 @@ func TestLate(t *testing.T) {
 		if took := time.Since(begun); took < time.Second || took > 1100*time.Millisecond {
 			t.Errorf("after %v", took)
 		}
+		<-c.Late()
 	})
 }
 
-// TestLateBeforeTheHandler: if HandlerTimeout passes before the server's goroutine gets to call Late, its handler is late at once.
-func TestLateBeforeTheHandler(t *testing.T) {
-	limits := distinct()
-	limits.HandlerTimeout = time.Second
-	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
-		w.sends("GET / HTTP/1.1\r\n\r\n")
-		c.Read(make([]byte, 100))
-		c.HeaderRead()
-		time.Sleep(2 * time.Second)
-		select {
-		case <-c.Late():
-		case <-time.After(time.Minute):
-			t.Error("the handler isn't late")
+// TestHeaderAtTheLastMoment: a limit on the arrival of a request passes when the server has been given the header, and
+// hasn't reported that yet. That takes it no longer than a few ticks.
+func TestHeaderAtTheLastMoment(t *testing.T) {
+	const ms = time.Millisecond
+	for name, begin := range map[string]func(c *Conn, w *wire) (limit time.Duration){
+		"handshake": func(*Conn, *wire) time.Duration { return distinct().HandshakeTimeout },
+		"request header": func(c *Conn, w *wire) time.Duration {
+			w.sends("G")
+			c.Read(make([]byte, 1))
+			return distinct().HeaderTimeout
+		},
+	} {
+		for parsing, cut := range map[time.Duration]bool{30 * ms: false, 200 * ms: true} {
+			t.Run(fmt.Sprint(name, " ", parsing), func(t *testing.T) {
+				inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+					limit := begin(c, w)
+					time.AfterFunc(limit-10*ms, func() { w.sends("GET / HTTP/1.1\r\n\r\n") })
+					if _, err := c.Read(make([]byte, 100)); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(parsing)
+					c.HeaderRead()
+					time.Sleep(time.Minute)
+					if err := c.Timeout(); (err != nil) != cut {
+						t.Errorf("ended by %v", err)
+					}
+				})
+			})
 		}
-	})
+	}
+}
+
+// TestNotAnsweredBeforeAccepted: what a server has not begun to serve, as it may
+// be about to refuse it, has the limit of the handshake, and no answer.
+func TestNotAnsweredBeforeAccepted(t *testing.T) {
+	for accepts, want := range map[bool]Phase{false: Handshake, true: Header} {
+		synctest.Test(t, func(t *testing.T) {
+			l, c, w := accept(t, distinct(), OverTLS)
+			if accepts {
+				c.Accepted(c)
+			}
+			w.sends("G")
+			var err error
+			for err == nil {
+				_, err = c.Read(make([]byte, 1))
+			}
+			if timeoutOf(err).Phase != want.String() || strings.HasPrefix(string(w.written), "HTTP/1.1 408 ") != accepts {
+				t.Errorf("accepted: %v; %v, want a timeout of the %v; answered %q", accepts, err, want, w.written)
+			}
+			c.Close()
+			l.Close()
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -22,8 +23,7 @@ type wire struct {
 	input    []byte
 	written  []byte
 	closed   bool
-	past     bool // a deadline for reading was set in the past
-	deadline time.Time
+	deadline time.Time // for reading
 	full     bool      // nothing that is written is taken
 	until    time.Time // the deadline for writing
 }
@@ -42,58 +42,47 @@ func (w *wire) alter(f func()) {
 // sends has the peer send b.
 func (w *wire) sends(b string) { w.alter(func() { w.input = append(w.input, b...) }) }
 
-func (w *wire) Read(b []byte) (int, error) {
+// await calls ready until it returns true, the wire is closed, or the deadline has passed.
+func (w *wire) await(deadline *time.Time, ready func() bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for {
-		w.mu.Lock()
-		change := w.change
+		change, past := w.change, make(<-chan time.Time)
+		if !deadline.IsZero() {
+			past = time.After(time.Until(*deadline))
+		}
 		switch {
 		case w.closed:
-			w.mu.Unlock()
-			return 0, net.ErrClosed
-		case w.past:
-			w.mu.Unlock()
-			return 0, os.ErrDeadlineExceeded
-		case len(w.input) > 0:
-			n := copy(b, w.input)
-			w.input = w.input[n:]
-			w.mu.Unlock()
-			return n, nil
+			return net.ErrClosed
+		case !deadline.IsZero() && !deadline.After(time.Now()):
+			return os.ErrDeadlineExceeded
+		case ready():
+			return nil
 		}
-		deadline := w.deadline
 		w.mu.Unlock()
-		if deadline.IsZero() {
-			<-change
-			continue
-		}
-		timer := time.NewTimer(time.Until(deadline))
 		select {
 		case <-change:
-			timer.Stop()
-		case <-timer.C:
-			w.set(deadline) // which is past now
+		case <-past:
 		}
+		w.mu.Lock()
 	}
 }
 
+func (w *wire) Read(b []byte) (n int, err error) {
+	err = w.await(&w.deadline, func() bool {
+		n = copy(b, w.input)
+		w.input = w.input[n:]
+		return n > 0
+	})
+	return n, err
+}
+
 func (w *wire) Write(b []byte) (int, error) {
-	for {
-		w.mu.Lock()
-		change, full := w.change, w.full
-		switch {
-		case w.closed:
-			w.mu.Unlock()
-			return 0, net.ErrClosed
-		case !w.until.IsZero() && !w.until.After(time.Now()):
-			w.mu.Unlock()
-			return 0, os.ErrDeadlineExceeded
-		case !full:
-			w.written = append(w.written, b...)
-			w.mu.Unlock()
-			return len(b), nil
-		}
-		w.mu.Unlock()
-		<-change
+	if err := w.await(&w.until, func() bool { return !w.full }); err != nil {
+		return 0, err
 	}
+	w.alter(func() { w.written = append(w.written, b...) })
+	return len(b), nil
 }
 
 func (w *wire) isClosed() bool {
@@ -107,24 +96,23 @@ func (w *wire) Close() error {
 	return nil
 }
 
-func (w *wire) set(t time.Time) error {
-	w.alter(func() { w.past, w.deadline = !t.IsZero() && !t.After(time.Now()), t })
+func (w *wire) SetDeadline(t time.Time) error {
+	w.alter(func() { w.deadline, w.until = t, t })
 	return nil
 }
 
-func (w *wire) SetReadDeadline(t time.Time) error { return w.set(t) }
-func (w *wire) LocalAddr() net.Addr               { return &net.TCPAddr{} }
-func (w *wire) RemoteAddr() net.Addr              { return &net.TCPAddr{} }
-
-func (w *wire) SetDeadline(t time.Time) error {
-	w.alter(func() { w.until = t })
-	return w.set(t)
+func (w *wire) SetReadDeadline(t time.Time) error {
+	w.alter(func() { w.deadline = t })
+	return nil
 }
 
 func (w *wire) SetWriteDeadline(t time.Time) error {
 	w.alter(func() { w.until = t })
 	return nil
 }
+
+func (w *wire) LocalAddr() net.Addr  { return &net.TCPAddr{} }
+func (w *wire) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
 // wires is a listener of one wire.
 type wires struct {
@@ -145,17 +133,16 @@ func (wires) Close() error { return nil }
 // its own and its listener's Close are the caller's.
 func accepted(t testing.TB, limits httplimits.Timeouts) (*Listener, *Conn, *wire) {
 	t.Helper()
-	l, nc, w := accept(t, limits, OverTLS, func(bare net.Listener) net.Listener { return bare })
-	c := nc.(*Conn)
+	l, c, w := accept(t, limits, OverTLS)
 	c.Accepted(c)
 	return l, c, w
 }
 
-// accept is accepted for a server that doesn't serve yet, on what over puts on a listener.
-func accept(t testing.TB, limits httplimits.Timeouts, h2 HTTP2, over func(net.Listener) net.Listener) (*Listener, net.Conn, *wire) {
+// accept is accepted for a server that doesn't serve yet.
+func accept(t testing.TB, limits httplimits.Timeouts, h2 HTTP2) (*Listener, *Conn, *wire) {
 	t.Helper()
 	ls := wires{next: make(chan *wire, 1)}
-	l, err := NewListener("httpconn", over(ls), limits, h2)
+	l, err := NewListener("httpconn", ls, limits, h2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +152,15 @@ func accept(t testing.TB, limits httplimits.Timeouts, h2 HTTP2, over func(net.Li
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, nc, w
+	return l, nc.(*Conn), w
+}
+
+// timeoutOf returns the timeout in err, or an empty one.
+func timeoutOf(err error) *idle.TimeoutError {
+	if timeout := (*idle.TimeoutError)(nil); errors.As(err, &timeout) {
+		return timeout
+	}
+	return new(idle.TimeoutError)
 }
 
 // inBubble runs a test in virtual time, of which the end shows that no goroutine
@@ -179,11 +174,11 @@ func inBubble(t *testing.T, limits httplimits.Timeouts, test func(t *testing.T, 
 		l.Close()
 		synctest.Wait()
 		st := l.Stats()
-		ended := st.Drained + st.Shed + st.Evicted
-		for _, n := range st.TimedOut {
+		ended := st.Closed
+		for _, n := range st.ByReason() {
 			ended += n
 		}
-		if st.Live != 0 || st.Tracked != 1 || st.Closed+ended != 1 || !l.isOver() {
+		if st.Live != 0 || st.Tracked != 1 || ended != 1 || !l.isOver() {
 			t.Errorf("the trackers have ended: %v; %+v", l.isOver(), st)
 		}
 	})
@@ -204,4 +199,11 @@ func distinct() httplimits.Timeouts {
 	off := idle.Rate{BytesPerSecond: httplimits.Off}
 	return httplimits.Timeouts{HandshakeTimeout: 1 * time.Second, HeaderTimeout: 2 * time.Second, BodyTimeout: 4 * time.Second, KeepAliveTimeout: 8 * time.Second,
 		StreamTimeout: 16 * time.Second, Hijacked: idle.Policy{IdleTimeout: 32 * time.Second}, BodyRate: off, WriteRate: off}
+}
+
+// unlimited are distinct, without a limit for what was hijacked.
+func unlimited() httplimits.Timeouts {
+	limits := distinct()
+	limits.Hijacked = idle.Policy{}
+	return limits
 }

@@ -2,7 +2,7 @@ package httpconn
 
 import (
 	"fmt"
-	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -54,83 +54,64 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// only is Timeouts of which all is off but the field of the given name, and a pointer
-// to that.
-func only(name string) (*httplimits.Timeouts, reflect.Value) {
+// off are Timeouts without limits.
+func off() httplimits.Timeouts {
 	const off = httplimits.Off
 	rate := idle.Rate{BytesPerSecond: off}
-	t := &httplimits.Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
+	return httplimits.Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
 		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off}
-	field := reflect.ValueOf(t).Elem().FieldByName(name)
-	field.SetZero()
-	return t, field.Addr()
 }
 
-// TestDurations: each is so long by default, can be Off or something else, and is named
-// where it is refused.
-func TestDurations(t *testing.T) {
-	for name, test := range map[string]struct {
-		byDefault time.Duration
-		of        func(all [numPhases]idle.Policy) time.Duration
-	}{
-		"HandshakeTimeout": {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Handshake].PhaseTimeout }},
-		"HeaderTimeout":    {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Header].PhaseTimeout }},
-		"BodyTimeout":      {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Request].ReadTimeout }},
-		"HandlerTimeout":   {0, func(all [numPhases]idle.Policy) time.Duration { return all[Request].PhaseTimeout }},
-		"WriteTimeout":     {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Request].WriteTimeout }},
-		"KeepAliveTimeout": {75 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].PhaseTimeout }},
-		"StreamTimeout":    {5 * time.Minute, func(all [numPhases]idle.Policy) time.Duration { return all[Streams].IdleTimeout }},
-	} {
-		for value, want := range map[time.Duration]time.Duration{0: test.byDefault, httplimits.Off: 0, time.Hour: time.Hour, 1: 1} {
-			timeouts, field := only(name)
-			*field.Interface().(*time.Duration) = value
-			all := policiesOf(t, *timeouts)
-			if got := test.of(all); got != want {
-				t.Errorf("%s of %v becomes %v, want %v", name, value, got, want)
-			}
-			for p, got := range all {
-				if want == 0 && got.SetsLimit() {
-					t.Errorf("%s of %v: %v is %+v", name, value, Phase(p), got)
-				}
-			}
-		}
-		timeouts, field := only(name)
-		*field.Interface().(*time.Duration) = -2
-		_, _, err := buildPolicies(timeouts)
-		if want := fmt.Sprintf("%s is -2ns; use 0 for the default of %v, or Off to disable it", name, test.byDefault); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
+// TestOff disables every limit.
+func TestOff(t *testing.T) {
+	for p, got := range policiesOf(t, off()) {
+		if got.SetsLimit() {
+			t.Errorf("%v is %+v", Phase(p), got)
 		}
 	}
 }
 
-// TestRates: likewise. One can be set without a grace; that of one that is off does
-// not matter.
+// TestNegative durations are refused, with the default in the error.
+func TestNegative(t *testing.T) {
+	defaults := httplimits.Timeouts{}
+	if _, _, err := buildPolicies(&defaults); err != nil {
+		t.Fatal(err)
+	}
+	byDefault := settings(&defaults)
+	for i, s := range settings(new(httplimits.Timeouts)) {
+		if s.duration == nil {
+			continue
+		}
+		var timeouts httplimits.Timeouts
+		*settings(&timeouts)[i].duration = -2
+		_, _, err := buildPolicies(&timeouts)
+		wantError(t, err, fmt.Sprintf("%s is -2ns; use 0 for the default of %v, or Off to disable it", s.name, *byDefault[i].duration))
+	}
+}
+
+// TestRates can be set without a grace; that of one that is off does not matter.
 func TestRates(t *testing.T) {
-	byDefault := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
-	for name, of := range map[string]func(all [numPhases]idle.Policy) idle.Rate{
-		"BodyRate":  func(all [numPhases]idle.Policy) idle.Rate { return all[Request].MinReadRate },
-		"WriteRate": func(all [numPhases]idle.Policy) idle.Rate { return all[Request].MinWriteRate },
+	for name, of := range map[string]func(*httplimits.Timeouts) *idle.Rate{
+		"BodyRate":  func(t *httplimits.Timeouts) *idle.Rate { return &t.BodyRate },
+		"WriteRate": func(t *httplimits.Timeouts) *idle.Rate { return &t.WriteRate },
 	} {
 		for _, test := range []struct {
 			value, want idle.Rate
 			err         string
 		}{
-			{value: idle.Rate{}, want: byDefault},
-			{value: idle.Rate{BytesPerSecond: httplimits.Off}},
 			{value: idle.Rate{BytesPerSecond: httplimits.Off, Grace: time.Hour}},
 			{value: idle.Rate{BytesPerSecond: 7}, want: idle.Rate{BytesPerSecond: 7, Grace: 5 * time.Second}},
 			{value: idle.Rate{BytesPerSecond: 7, Grace: time.Hour}, want: idle.Rate{BytesPerSecond: 7, Grace: time.Hour}},
 			{value: idle.Rate{BytesPerSecond: -2}, err: ".BytesPerSecond is -2; use 0 for the default of 240, or Off to disable it"},
+			{value: idle.Rate{BytesPerSecond: 7, Grace: -2}, err: ".Grace is -2ns; use 0 for the default of 5s"},
 			{value: idle.Rate{Grace: time.Second}, err: ".BytesPerSecond is 0, but its Grace is 1s; set both, or none for the default"},
 		} {
-			timeouts, field := only(name)
-			*field.Interface().(*idle.Rate) = test.value
-			all, _, err := buildPolicies(timeouts)
-			switch {
-			case test.err != "" && (err == nil || err.Error() != name+test.err):
-				t.Errorf("%s of %+v: %v, want %s", name, test.value, err, test.err)
-			case test.err == "" && (err != nil || of(all) != test.want):
-				t.Errorf("%s of %+v becomes %+v, want %+v; %v", name, test.value, of(all), test.want, err)
+			timeouts := off()
+			*of(&timeouts) = test.value
+			if _, _, err := buildPolicies(&timeouts); test.err != "" {
+				wantError(t, err, name+test.err)
+			} else if got := *of(&timeouts); err != nil || got != test.want {
+				t.Errorf("%s of %+v becomes %+v, want %+v; %v", name, test.value, got, test.want, err)
 			}
 		}
 	}
@@ -139,23 +120,22 @@ func TestRates(t *testing.T) {
 // TestEveryLimitIsNamed after the setting that it has its value from, whichever are
 // set.
 func TestEveryLimitIsNamed(t *testing.T) {
-	fields := []string{"HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "BodyRate", "HandlerTimeout", "WriteTimeout", "WriteRate", "KeepAliveTimeout", "StreamTimeout"}
-	for set := range 1 << len(fields) {
-		timeouts, _ := only("Hijacked")
-		values := map[string]time.Duration{}
-		for i, name := range fields {
+	fields := settings(new(httplimits.Timeouts))
+	n := slices.IndexFunc(fields, func(s setting) bool { return s.name == "MaxAge" }) // has no limit of its own in each phase
+	for set := range 1 << n {
+		timeouts, values := off(), map[string]time.Duration{}
+		for i, s := range settings(&timeouts)[:n] {
 			if set>>i&1 == 0 {
 				continue
 			}
-			values[name] = time.Duration(i+1) * time.Second
-			switch field := reflect.ValueOf(timeouts).Elem().FieldByName(name).Addr().Interface().(type) {
-			case *time.Duration:
-				*field = values[name]
-			case *idle.Rate:
-				*field = idle.Rate{BytesPerSecond: 1, Grace: values[name]}
+			values[s.name] = time.Duration(i+1) * time.Second
+			if s.rate != nil {
+				*s.rate = idle.Rate{BytesPerSecond: 1, Grace: values[s.name]}
+			} else {
+				*s.duration = values[s.name]
 			}
 		}
-		all, known, err := buildPolicies(timeouts)
+		all, known, err := buildPolicies(&timeouts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,26 +149,6 @@ func TestEveryLimitIsNamed(t *testing.T) {
 					t.Errorf("with %v, %v has a limit of %v for %v, which is called %q", values, Phase(p), got, reason, setting)
 				}
 			}
-		}
-	}
-}
-
-// TestTick is fine for short limits, and coarse for the usual ones.
-func TestTick(t *testing.T) {
-	const ms = time.Millisecond
-	for _, c := range []struct {
-		timeouts httplimits.Timeouts
-		want     time.Duration
-	}{
-		{httplimits.Timeouts{}, 100 * ms},
-		{httplimits.Timeouts{HeaderTimeout: 2 * time.Second}, 40 * ms},
-		{httplimits.Timeouts{BodyRate: idle.Rate{BytesPerSecond: 1, Grace: time.Second}}, 20 * ms},
-		{httplimits.Timeouts{Hijacked: idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: 3 * time.Second, Passive: true}}}, 60 * ms},
-		{httplimits.Timeouts{KeepAliveTimeout: 50 * ms}, 10 * ms},
-	} {
-		all := policiesOf(t, c.timeouts)
-		if got := idle.TickFor(all[:]...); got != c.want {
-			t.Errorf("%+v: %v, want %v", c.timeouts, got, c.want)
 		}
 	}
 }

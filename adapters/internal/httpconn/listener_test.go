@@ -82,23 +82,6 @@ func TestTrackerOutlivesTheListener(t *testing.T) {
 	})
 }
 
-// TestPolicyOfAnotherName is one of a hijacked connection, and counted as that.
-func TestPolicyOfAnotherName(t *testing.T) {
-	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
-		c.Hijack()
-		if err := Watch("httpconn", c, idle.Policy{Name: "websocket", IdleTimeout: time.Minute}, httplimits.Callbacks{}); err != nil {
-			t.Fatal(err)
-		}
-		var timeout *idle.TimeoutError
-		if _, err := c.Read(make([]byte, 1)); !errors.As(err, &timeout) || timeout.Phase != "websocket" {
-			t.Error(err)
-		}
-		if n := l.Stats().Phases["hijacked"]; n != 1 {
-			t.Errorf("%d are counted", n)
-		}
-	})
-}
-
 // TestTrackerClosedByTheUser ends the timeouts at once; connections live on, and none
 // comes any more.
 func TestTrackerClosedByTheUser(t *testing.T) {
@@ -166,47 +149,42 @@ type wrapped struct {
 func (w wrapped) Accept() (net.Conn, error) { return idlenet.WrapConn(newWire(), w.tracker, nil) }
 func (wrapped) Close() error                { return nil }
 
-// TestAcceptRefusesWhatIsWrapped, and counts nothing.
-func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
+// TestAcceptRefuses what is wrapped already, and TLS that a listener did not show. It counts nothing.
+func TestAcceptRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer tracker.Close()
-		l, err := NewListener("httpconn", wrapped{tracker: tracker}, httplimits.Timeouts{}, NoHTTP2)
-		if err != nil {
-			t.Fatal(err)
+		bare := wires{next: make(chan *wire, 1)}
+		w := newWire()
+		bare.next <- w
+		for want, ln := range map[string]net.Listener{
+			idlenet.ErrWrapped.Error():   wrapped{tracker: tracker},
+			"tls.NewListener(l, config)": holding{tls.NewListener(bare, &tls.Config{})},
+		} {
+			l, err := NewListener("httpconn", ln, httplimits.Timeouts{}, NoHTTP2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = l.Accept()
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not say %q", err, want)
+			}
+			if _, passing := err.(interface{ Temporary() bool }); passing {
+				t.Errorf("a server would accept again after %v", err)
+			}
+			l.Close()
+			synctest.Wait()
+			if !l.isOver() || l.Stats().Tracked != 0 {
+				t.Error("the trackers go on")
+			}
 		}
-		if _, err := l.Accept(); !errors.Is(err, idlenet.ErrWrapped) {
-			t.Error(err)
-		}
-		l.Close()
-		synctest.Wait()
-		if !l.isOver() {
-			t.Error("the trackers go on")
+		if !w.closed {
+			t.Error("the connection is open still")
 		}
 	})
-}
-
-// TestDeadlinesOfUsers are no signals, however far they are.
-func TestDeadlinesOfUsers(t *testing.T) {
-	for _, server := range []HTTP2{NoHTTP2, OverTLS} {
-		for _, far := range []time.Duration{0, 200, 260, 290, 1000} {
-			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				l.http2 = server
-				var at time.Time
-				if far != 0 {
-					at = time.Now().AddDate(int(far), 0, 0)
-				}
-				c.SetReadDeadline(time.Now().Add(time.Second))
-				c.SetReadDeadline(at)
-				if !w.deadline.Equal(at) {
-					t.Errorf("%v: the deadline is %v, want %v", server, w.deadline, at)
-				}
-			})
-		}
-	}
 }
 
 // TestTrickleBetweenRequests has a client that keeps sending bytes between two requests. None of

@@ -23,20 +23,6 @@ func readsBody(c *Conn, _ *wire) {
 	c.BeginRead()
 }
 
-// fill has the wire take nothing of a response for as long as the test lasts.
-func fill(c *Conn, w *wire) {
-	c.HeaderRead()
-	w.full, w.until = true, time.Now().Add(3*time.Minute)
-}
-
-// write waits until the connection ends, as a Write to the wire would.
-func write(c *Conn, w *wire) {
-	go c.Write(make([]byte, 100))
-	for c.Timeout() == nil && !w.isClosed() {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // ends waits for the end of a Read, which has to come so long after the call, and by that
 // setting.
 func ends(t *testing.T, c *Conn, want time.Duration, setting string) {
@@ -78,60 +64,27 @@ func TestOwnLimits(t *testing.T) {
 	}
 }
 
-// TestOwnLimitsEndWithTheRequest: the wait after it has its own limit, and so has the body
-// of the next, also if no byte of that had to be waited for in between. Nor do they go on
-// in a hijacked connection.
+// TestOwnLimitsEndWithTheRequest: they don't go on between requests, nor in a hijacked connection.
 func TestOwnLimitsEndWithTheRequest(t *testing.T) {
-	own := httplimits.RequestLimits{BodyTimeout: time.Hour, WriteTimeout: httplimits.Off}
-	request := func(t *testing.T, c *Conn, w *wire, reads bool) {
-		readsBody(c, w)
-		setLimits(t, c, own)
-		if reads {
-			time.AfterFunc(30*time.Minute, func() { w.sends("x") })
-			if n, err := c.Read(make([]byte, 1)); n != 1 {
-				t.Fatal("reading a body: ", err)
-			}
-		}
-		c.Write([]byte("done"))
-	}
-	for name, reads := range map[string]bool{"read": true, "unread": false} {
-		t.Run(name+", keep-alive", func(t *testing.T) {
-			inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				for range 2 {
-					request(t, c, w, reads)
-					c.Idle()
-				}
-				ends(t, c, 8*time.Second, "KeepAliveTimeout")
-			})
-		})
-		t.Run(name+", pipelined", func(t *testing.T) {
-			inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				request(t, c, w, reads)
-				c.Idle()
-				readsBody(c, w)
-				ends(t, c, 4*time.Second, "BodyTimeout")
-			})
-		})
-		t.Run(name+", pipelined response", func(t *testing.T) {
-			limits := unlimited()
-			limits.WriteTimeout = 3 * time.Second
-			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				request(t, c, w, reads)
-				c.Idle()
-				fill(c, w)
-				time.AfterFunc(time.Minute, func() { w.Close() })
-				write(c, w)
-				if err := c.Timeout(); err == nil || err.Setting != "WriteTimeout" {
-					t.Errorf("the next response: %v", err)
-				}
-				time.Sleep(3 * time.Minute)
-			})
-		})
-		t.Run(name+", hijacked", func(t *testing.T) {
+	for name, test := range map[string]struct {
+		next func(*Conn)
+		want time.Duration
+		by   string
+	}{
+		"keep-alive": {(*Conn).Idle, 8 * time.Second, "KeepAliveTimeout"},
+		"pipelined":  {func(c *Conn) { c.Idle(); readsBody(c, nil) }, 4 * time.Second, "BodyTimeout"},
+		"hijacked":   {(*Conn).Hijack, 32 * time.Second, "IdleTimeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				request(t, c, w, reads)
-				c.Hijack()
-				ends(t, c, 32*time.Second, "IdleTimeout")
+				readsBody(c, w)
+				setLimits(t, c, httplimits.RequestLimits{BodyTimeout: time.Hour, WriteTimeout: httplimits.Off})
+				time.AfterFunc(30*time.Minute, func() { w.sends("x") })
+				if n, err := c.Read(make([]byte, 1)); n != 1 {
+					t.Fatal("reading a body: ", err)
+				}
+				test.next(c)
+				ends(t, c, test.want, test.by)
 			})
 		})
 	}
@@ -175,9 +128,7 @@ func TestOwnPhases(t *testing.T) {
 
 // TestSetLimitsRefuses what makes no sense, and what comes too late.
 func TestSetLimitsRefuses(t *testing.T) {
-	limits := unlimited()
-	limits.Idle.Tick = 20 * time.Millisecond
-	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
 		refuses := func(own httplimits.RequestLimits, says string) {
 			t.Helper()
 			if err := SetLimits("httpconn", c, 0, own); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "httpconn: SetLimits: ") {
@@ -190,11 +141,8 @@ func TestSetLimitsRefuses(t *testing.T) {
 		refuses(httplimits.RequestLimits{}, "the request has ended")
 		c.HeaderRead()
 		refuses(httplimits.RequestLimits{BodyTimeout: -5}, "BodyTimeout is -5ns; use 0 for the listener's, or Off")
-		refuses(httplimits.RequestLimits{HandlerTimeout: -5}, "HandlerTimeout is -5ns")
-		refuses(httplimits.RequestLimits{BodyTimeout: 5}, "BodyTimeout is 5ns, shorter than the tick of 20ms")
 		refuses(httplimits.RequestLimits{BodyRate: idle.Rate{BytesPerSecond: -5}}, "BodyRate.BytesPerSecond is -5; use 0 for the listener's")
 		refuses(httplimits.RequestLimits{WriteRate: idle.Rate{BytesPerSecond: 5, Grace: -5}}, "WriteRate.Grace is -5ns")
-		refuses(httplimits.RequestLimits{WriteTimeout: 1 << 62}, "longest")
 		c.Idle()
 		refuses(httplimits.RequestLimits{}, "the request has ended")
 		c.HeaderRead()

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"golang.org/x/net/netutil"
 
@@ -71,32 +70,4 @@ func TestRefusedInsideTLS(t *testing.T) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
-}
-
-// TestAcceptRefusesTLS that a listener did not show, and closes the connection.
-func TestAcceptRefusesTLS(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bare := wires{next: make(chan *wire, 1)}
-		l, err := NewListener("httpconn", holding{tls.NewListener(bare, &tls.Config{})}, httplimits.Timeouts{}, NoHTTP2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := newWire()
-		bare.next <- w
-		_, err = l.Accept()
-		if err == nil || !strings.HasPrefix(err.Error(), "httpconn: ") || !strings.Contains(err.Error(), "tls.NewListener(l, config)") {
-			t.Error(err)
-		}
-		if _, passing := err.(interface{ Temporary() bool }); passing {
-			t.Errorf("a server would accept again after %v", err)
-		}
-		if !w.closed {
-			t.Error("the connection is open still")
-		}
-		l.Close()
-		synctest.Wait()
-		if !l.isOver() {
-			t.Error("the trackers go on")
-		}
-	})
 }
