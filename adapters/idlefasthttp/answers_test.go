@@ -135,3 +135,36 @@ func TestEndBeforeTheHandler(t *testing.T) {
 		}
 	})
 }
+
+// TestDrainAsksByAnyResponse: what a handler does to its response does not keep the client
+// from being asked to close the connection.
+func TestDrainAsksByAnyResponse(t *testing.T) {
+	for name, respond := range map[string]fasthttp.RequestHandler{
+		"Error":    func(ctx *fasthttp.RequestCtx) { ctx.Error("no", fasthttp.StatusTeapot) },
+		"NotFound": func(ctx *fasthttp.RequestCtx) { ctx.NotFound() },
+		"TimeoutHandler": fasthttp.TimeoutHandler(func(ctx *fasthttp.RequestCtx) {
+			time.Sleep(time.Second)
+			ctx.Response.Header.Set("X-Late", "yes")
+		}, time.Millisecond, "late"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Timeouts{}, func(ctx *fasthttp.RequestCtx) {
+				time.Sleep(time.Second)
+				respond(ctx)
+			}, func(t *testing.T, l *Listener, nc net.Conn) {
+				const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+				go io.WriteString(nc, get+get)
+				synctest.Wait()
+				ended := make(chan error, 1)
+				go func() { ended <- Shutdown(context.Background(), idle.Drain{}, l) }()
+				if r, err := http.ReadResponse(bufio.NewReader(nc), nil); err != nil || !r.Close {
+					t.Errorf("a response does not ask to close the connection: %v, %v", r, err)
+				}
+				io.Copy(io.Discard, nc)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

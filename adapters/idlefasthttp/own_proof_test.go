@@ -3,6 +3,7 @@
 package idlefasthttp
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -89,8 +90,8 @@ func TestPipelinedHandlerTimeout(t *testing.T) {
 	s.WantOnly(1, "request", idle.ReasonPhase)
 }
 
-// Watch is for hijacked connections of listeners of this package.
-func TestWatchRefusesForeignConns(t *testing.T) {
+// Watch is for hijacked connections of listeners of this package, and Wrap for servers that don't serve yet.
+func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := start(t, false, &fasthttp.Server{}, Timeouts{})
 	s.Dial().Get("/") // or its end may come before its beginning, for which fasthttp waits
@@ -101,6 +102,8 @@ func TestWatchRefusesForeignConns(t *testing.T) {
 	if httpsuite.WantError(t, err, "idlefasthttp: Watch of a *net.pipe: "); !errors.Is(err, httpconn.ErrForeign) {
 		t.Error(err)
 	}
+	_, err = Wrap(s.fast, httpsuite.Listen(t), Timeouts{})
+	httpsuite.WantError(t, err, "idlefasthttp: the server serves already")
 }
 
 // A server whose own timeouts would work against those here, or that cannot work at all,
@@ -232,4 +235,50 @@ func TestServedAgain(t *testing.T) {
 		s.End()
 		httpsuite.Eventually(t, "the server has ended", func() bool { return f.GetOpenConnectionsCount() < 0 })
 	}
+}
+
+// TestFullServer: those that hold all places are timed out, and make room. Those too many are refused as without the
+// adapter: over TLS without an answer.
+func TestFullServer(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		to := httpsuite.Only(limit, "KeepAliveTimeout")
+		var full httpsuite.Gate
+		to.OnTimeout = full.Keep
+		s := start(t, secure, &fasthttp.Server{Concurrency: 1, Logger: mute}, to)
+		a := s.Dial()
+		a.Get("/")
+		b := s.DialBare()
+		if !secure {
+			b.Want(http.StatusServiceUnavailable)
+		}
+		b.WantClosed()
+		full.Open()
+		a.WantClosed()
+		httpsuite.Eventually(t, "there is room", func() bool {
+			c := s.DialBare()
+			defer c.Close()
+			nc := c.Conn
+			if _, config := httpsuite.Identity(); secure {
+				nc = tls.Client(nc, config) // its handshake fails while there is none
+			}
+			if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
+				return false
+			}
+			r, err := http.ReadResponse(bufio.NewReader(nc), nil)
+			return err == nil && r.StatusCode == http.StatusOK
+		})
+		s.WantOnly(1, "keep-alive", idle.ReasonPhase)
+	})
+}
+
+// TestRefusedDoesNotBlock: a connection that is refused before it is served, and does
+// not shake hands, is closed at once, so it doesn't keep the server from accepting others.
+func TestRefusedDoesNotBlock(t *testing.T) {
+	t.Parallel()
+	s := start(t, true, &fasthttp.Server{Concurrency: 1, Logger: mute}, httpsuite.Only(time.Minute))
+	s.Dial().Get("/")
+	for range 2 {
+		s.DialBare().WantClosed()
+	}
+	s.WantNone()
 }
