@@ -9,10 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/idletest"
-
 	"github.com/valyala/fasthttp"
 
+	"github.com/idlewheel/idlewheel/adapters/idletest"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 

@@ -23,7 +23,7 @@ import (
 // reuses it. A handler must not use it after it has returned. The same is true of net/http's
 // own ResponseWriter: its buffer may already belong to another request.
 type exchange struct {
-	http.ResponseWriter
+	original
 	conn    *httpconn.Conn
 	body    *connBody // nil if the request has none
 	unsent  int       // if net/http may read the rest of the body first: how many more bytes of the response make it send; else 0
@@ -130,7 +130,7 @@ func (x *exchange) Write(b []byte) (n int, err error) {
 		first := x.unsent
 		x.unsent = 0
 		n, err = x.ResponseWriter.Write(b[:first])
-		end()
+		end(false)
 		if b = b[first:]; err != nil || len(b) == 0 {
 			return n, err
 		}
@@ -186,9 +186,9 @@ func (x *exchange) FlushError() error {
 	}
 	if x.sends(x.unsent) {
 		x.unsent = 0
-		defer x.body.begin()()
+		defer x.body.begin()(false)
 	}
-	return http.NewResponseController(x.ResponseWriter).Flush()
+	return x.controller().Flush()
 }
 
 func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -196,14 +196,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, errH2C
 	}
 	x.asked = true
-	return http.NewResponseController(x.ResponseWriter).Hijack()
-}
-
-func (x *exchange) CloseNotify() <-chan bool {
-	if n, ok := x.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
-		return n.CloseNotify()
-	}
-	return nil
+	return x.controller().Hijack()
 }
 
 // SetReadDeadline sets a deadline with which the handler limits the body itself.
@@ -211,22 +204,36 @@ func (x *exchange) SetReadDeadline(t time.Time) error {
 	if x.body != nil {
 		x.body.free(true)
 	}
-	return http.NewResponseController(x.ResponseWriter).SetReadDeadline(t)
-}
-
-func (x *exchange) SetWriteDeadline(t time.Time) error {
-	return http.NewResponseController(x.ResponseWriter).SetWriteDeadline(t)
+	return x.controller().SetReadDeadline(t)
 }
 
 func (x *exchange) EnableFullDuplex() error {
 	x.duplex, x.unsent = true, 0
 	x.converse()
-	return http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
+	return x.original.EnableFullDuplex()
 }
 
 // errH2C is why golang.org/x/net/http2/h2c can't hijack connections to speak HTTP/2 on them.
 var errH2C = errors.New("idlehttp: HTTP/2 on a hijacked connection would have no limits; " +
 	"use Server.Protocols (SetUnencryptedHTTP2) in place of golang.org/x/net/http2/h2c")
+
+// An original is net/http's own ResponseWriter, with the methods that don't concern us.
+type original struct{ http.ResponseWriter }
+
+func (o original) controller() *http.ResponseController {
+	return http.NewResponseController(o.ResponseWriter)
+}
+
+func (o original) SetWriteDeadline(t time.Time) error { return o.controller().SetWriteDeadline(t) }
+
+func (o original) EnableFullDuplex() error { return o.controller().EnableFullDuplex() }
+
+func (o original) CloseNotify() <-chan bool {
+	if n, ok := o.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
+		return n.CloseNotify()
+	}
+	return nil
+}
 
 // noResponse is the ResponseWriter of an exchange between two requests.
 type noResponse struct{}
@@ -245,33 +252,34 @@ type connBody struct {
 
 	mu      sync.Mutex
 	readers int  // how many goroutines read; from the handler's return on net/http counts as one
-	ended   bool // nothing is left, or a read has failed
-	freed   bool // see free
-	handled bool // the handler limits the body itself
+	freed   bool // has no limits until the handler returns
+	ended   bool // has none any more: nothing is left, a read has failed, or the handler limits it itself
 }
 
-// begin reports that the body is read from now on, until the function that it returns is called.
-func (b *connBody) begin() (end func()) {
+// begin reports that the body is read from now on, until the function that it returns is called, with whether nothing is left, or
+// the read has failed.
+func (b *connBody) begin() (end func(over bool)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.freed || b.ended {
-		return func() {}
+	counts := !b.freed && !b.ended
+	if counts {
+		if b.readers++; b.readers == 1 {
+			b.conn.ReadBody(true)
+		}
 	}
-	if b.readers++; b.readers == 1 {
-		b.conn.BeginRead()
+	return func(over bool) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ended = b.ended || over
+		if counts {
+			if b.readers--; b.readers == 0 {
+				b.conn.ReadBody(false)
+			}
+		}
 	}
-	return b.end
 }
 
-func (b *connBody) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.readers--; b.readers == 0 {
-		b.conn.EndRead()
-	}
-}
-
-// isPending reports whether something of the body may not have been read.
+// isPending reports whether something of the body may be read under limits.
 func (b *connBody) isPending() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,8 +290,8 @@ func (b *connBody) isPending() bool {
 func (b *connBody) free(rest bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.freed, b.handled = true, b.handled || rest
-	b.conn.EndRead()
+	b.freed, b.ended = true, b.ended || rest
+	b.conn.ReadBody(false)
 }
 
 // leave is called when the handler has returned, and net/http reads what is left. A goroutine that the handler has left behind may
@@ -292,37 +300,25 @@ func (b *connBody) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.readers++
-	if !b.ended && !b.handled {
-		b.conn.BeginRead()
+	if !b.ended {
+		b.conn.ReadBody(true)
 	}
-}
-
-// finish records that nothing is left, or a read has failed.
-func (b *connBody) finish() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
 }
 
 // Read reads from the body.
 func (b *connBody) Read(p []byte) (int, error) {
 	end := b.begin()
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.finish()
-	}
 	if err == io.EOF {
 		b.given.Trailer = b.own.Trailer // net/http sets its own, and makes the map if none was announced
 	}
-	end()
+	end(err != nil)
 	return n, err
 }
 
 // Close closes the body. net/http may read the rest before.
 func (b *connBody) Close() error {
 	end := b.begin()
-	err := b.ReadCloser.Close()
-	b.finish()
-	end()
-	return err
+	defer end(true)
+	return b.ReadCloser.Close()
 }

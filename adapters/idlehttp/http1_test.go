@@ -362,7 +362,7 @@ func TestWriterHasAllMethods(t *testing.T) {
 							case *exchange:
 								own = ours.ResponseWriter
 							case *stream:
-								own = ours.inner
+								own = ours.ResponseWriter
 							default:
 								unwrapped = false
 							}

@@ -14,7 +14,7 @@ import (
 // A stream is the ResponseWriter of a request of HTTP/2, with its body and its context. It has the exported
 // methods that net/http's own has. It and its body report when they may have to wait for the client.
 type stream struct {
-	inner   http.ResponseWriter
+	original
 	conn    *httpconn.Conn
 	limits  httpconn.Stream
 	body    body
@@ -58,7 +58,7 @@ func streamOf(r *http.Request) *stream {
 
 // serveHTTP2 serves a request of HTTP/2 on c with limits.
 func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
-	x := &stream{inner: w, conn: c, head: r.Method == http.MethodHead, room: bufferSize}
+	x := &stream{original: original{w}, conn: c, head: r.Method == http.MethodHead, room: bufferSize}
 	if httpconn.LimitsHandlers(httpconn.ListenerOf(c)) {
 		x.late = make(chan struct{})
 	}
@@ -81,7 +81,7 @@ func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *h
 // cut makes the request fail. Reads of the body fail. A limit of writing resets the stream, and so does HandlerTimeout, unless the handler
 // hasn't answered.
 func (x *stream) cut(err *idle.TimeoutError) {
-	http.NewResponseController(x.inner).SetReadDeadline(past())
+	x.controller().SetReadDeadline(past())
 	switch {
 	case httpconn.IsOfReading(err):
 	case err.Reason == idle.ReasonPhase && x.late != nil:
@@ -92,7 +92,7 @@ func (x *stream) cut(err *idle.TimeoutError) {
 }
 
 // reset resets the stream.
-func (x *stream) reset() { http.NewResponseController(x.inner).SetWriteDeadline(past()) }
+func (x *stream) reset() { x.controller().SetWriteDeadline(past()) }
 
 // past returns a deadline that has passed whatever the clock says.
 func past() time.Time { return time.Unix(1, 0) }
@@ -126,23 +126,20 @@ func (x *stream) ask() {
 	}
 }
 
-// Header returns the header of the response.
-func (x *stream) Header() http.Header { return x.inner.Header() }
-
 // WriteHeader writes the header.
 func (x *stream) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		x.ask()
 	}
-	x.inner.WriteHeader(status)
+	x.ResponseWriter.WriteHeader(status)
 }
 
 func (x *stream) Write(b []byte) (int, error) {
-	return x.write(len(b), func(from, to int) (int, error) { return x.inner.Write(b[from:to]) })
+	return x.write(len(b), func(from, to int) (int, error) { return x.ResponseWriter.Write(b[from:to]) })
 }
 
 func (x *stream) WriteString(s string) (int, error) {
-	return x.write(len(s), func(from, to int) (int, error) { return io.WriteString(x.inner, s[from:to]) })
+	return x.write(len(s), func(from, to int) (int, error) { return io.WriteString(x.ResponseWriter, s[from:to]) })
 }
 
 // write writes size bytes by calls of part.
@@ -189,7 +186,7 @@ func (x *stream) FlushError() error {
 	x.ask()
 	x.respond()
 	x.limits.BeginWrite()
-	err := http.NewResponseController(x.inner).Flush()
+	err := x.controller().Flush()
 	x.limits.EndWrite(x.held)
 	x.held = 0
 	if err == nil {
@@ -200,31 +197,15 @@ func (x *stream) FlushError() error {
 
 // Push implements http.Pusher.
 func (x *stream) Push(target string, o *http.PushOptions) error {
-	if p, ok := x.inner.(http.Pusher); ok {
+	if p, ok := x.ResponseWriter.(http.Pusher); ok {
 		return p.Push(target, o)
 	}
 	return http.ErrNotSupported
 }
 
-// CloseNotify implements http.CloseNotifier.
-func (x *stream) CloseNotify() <-chan bool {
-	if n, ok := x.inner.(interface{ CloseNotify() <-chan bool }); ok {
-		return n.CloseNotify()
-	}
-	return nil
-}
-
 func (x *stream) SetReadDeadline(t time.Time) error {
 	x.limits.StopWaiting() // the handler limits the body itself
-	return http.NewResponseController(x.inner).SetReadDeadline(t)
-}
-
-func (x *stream) SetWriteDeadline(t time.Time) error {
-	return http.NewResponseController(x.inner).SetWriteDeadline(t)
-}
-
-func (x *stream) EnableFullDuplex() error {
-	return http.NewResponseController(x.inner).EnableFullDuplex()
+	return x.controller().SetReadDeadline(t)
 }
 
 // A body is the body of a request of HTTP/2.

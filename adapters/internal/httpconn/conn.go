@@ -80,8 +80,9 @@ func (c *Conn) transition(from, to uint32) bool {
 // Read reads from the connection as described for net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
 	state := c.state.Load()
-	if state == waiting && c.heard && c.phase != Header {
-		c.awaitHeader()
+	// The rest of a header follows. Within TLS, what arrives before the first request may belong to the handshake.
+	if state == waiting && c.heard && c.phase != Header && (c.phase != Handshake || !c.IsSecure()) {
+		c.enter(Header)
 	}
 	n, err := c.Conn.Read(b)
 	switch {
@@ -97,14 +98,6 @@ func (c *Conn) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// awaitHeader is called before a Read that waits for the rest of a header. Within TLS, what arrives before the first
-// request may belong to the handshake.
-func (c *Conn) awaitHeader() {
-	if c.phase != Handshake || !c.IsSecure() {
-		c.enter(Header)
-	}
 }
 
 // enter enters the phase p.

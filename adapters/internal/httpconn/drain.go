@@ -49,21 +49,11 @@ func (c *Conn) onDrain() {
 		c.onDrain()
 		return
 	}
-	if c.requests.Load() == 0 {
-		c.awaitRequest(begun)
-	}
-}
-
-// awaitRequest waits for the first request of a new connection, or for the end of the
-// time in which it has to arrive.
-func (c *Conn) awaitRequest(begun chan struct{}) {
-	timeout := c.listener.now.Load().timeouts.HandshakeTimeout
-	if timeout == 0 {
-		timeout = defaultHandshake
-	}
-	select {
-	case <-begun:
-	case <-time.After(timeout):
+	if c.requests.Load() == 0 { // a new connection has its time for the first one
+		select {
+		case <-begun:
+		case <-time.After(cmp.Or(c.listener.now.Load().timeouts.HandshakeTimeout, defaultHandshake)):
+		}
 	}
 }
 
@@ -112,14 +102,6 @@ func (d *drain) untell(c *Conn) {
 	}
 }
 
-// awaitStop is called when Accept has failed. During a Shutdown it waits for the end of
-// that.
-func (d *drain) awaitStop() {
-	if d.stopping.Load() {
-		<-d.stopped.Done()
-	}
-}
-
 // An Outer is a Listener of an adapter, which embeds one of this package under a name that is not exported.
 type Outer interface {
 	comparable
@@ -147,16 +129,7 @@ func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err err
 // SetServer records which server l belongs to, and how to shut that down. begun, if not nil, reports whether the
 // server has begun to serve l, and an error if it must not. SetServer is called before l is served.
 func SetServer(l *Listener, server any, shut func(context.Context) error, begun func() (bool, error)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.server, l.shut, l.begun = server, shut, begun
-}
-
-// getServer returns what SetServer was given.
-func (l *Listener) getServer() (server any, shut func(context.Context) error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.server, l.shut
 }
 
 // LameDuck asks clients to leave while their server goes on, for the time d. If ctx is done before, that's taken back.
@@ -247,12 +220,11 @@ func (l *Listener) awaitDrain(ctx context.Context, own *idle.Draining) {
 func shutServers(ctx context.Context, all []*Listener) (err error) {
 	done := map[any]bool{}
 	for _, l := range all {
-		server, shut := l.getServer()
-		if done[server] {
+		if done[l.server] {
 			continue
 		}
-		done[server] = true
-		if e := shut(ctx); !errors.Is(e, net.ErrClosed) {
+		done[l.server] = true
+		if e := l.shut(ctx); !errors.Is(e, net.ErrClosed) {
 			err = cmp.Or(err, e)
 		}
 	}

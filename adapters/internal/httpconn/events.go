@@ -75,17 +75,12 @@ func (c *Conn) isParsing() bool {
 	return (state == waiting || state == http2Idle) && !c.IsReading()
 }
 
-// BeginRead reports that the handler, or the server for it, reads the body of a request of HTTP/1. Only within such a read
-// the limits of the body count. Other reads find out whether the client is still there. net/http begins
+// ReadBody reports that the handler, or the server for it, begins to read the body of a request of HTTP/1, or has ended that. Only
+// within such a read the limits of the body count. Other reads find out whether the client is still there. net/http begins
 // them beside the handler.
-func (c *Conn) BeginRead() { c.readAhead(false) }
-
-// EndRead reports the end of that.
-func (c *Conn) EndRead() { c.readAhead(true) }
-
-func (c *Conn) readAhead(on bool) {
+func (c *Conn) ReadBody(begins bool) {
 	if c.state.Load()&^flags == request {
-		c.ReadAhead(on)
+		c.ReadAhead(!begins)
 	}
 }
 

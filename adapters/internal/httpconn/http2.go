@@ -19,13 +19,12 @@ import (
 // connections.
 type streams struct {
 	tracker *idle.Tracker // nil without HTTP/2
-	phase   *idle.Phase   // of a stream; nil like tracker
 	hooks   idle.Hooks
 	window  int64 // see SetWindow
 }
 
-// init makes the tracker of streams of l, with the policy p.
-func (s *streams) init(l *Listener, p idle.Policy) (err error) {
+// init makes the tracker of streams of l, and a phase with the policy p.
+func (s *streams) init(l *Listener, p idle.Policy) (phase *idle.Phase, err error) {
 	s.hooks = idle.Hooks{
 		Probe:     func(owner any, about idle.Reason) idle.SocketState { return owner.(*Stream).probe(about) },
 		OnTimeout: func(owner any, err *idle.TimeoutError) bool { return owner.(*Stream).onTimeout(err) },
@@ -34,20 +33,12 @@ func (s *streams) init(l *Listener, p idle.Policy) (err error) {
 	opts := l.options
 	opts.OnEnds = nil // it is for connections
 	if s.tracker, err = idle.NewPhased(&opts, l.setting); err != nil {
-		return err
+		return nil, err
 	}
-	if s.phase, err = s.tracker.Phase(p); err != nil {
+	if phase, err = s.tracker.Phase(p); err != nil {
 		s.tracker.Close()
 	}
-	return err
-}
-
-// replace replaces the policy of streams.
-func (s *streams) replace(p idle.Policy) error {
-	if s.tracker == nil {
-		return nil
-	}
-	return s.phase.SetPolicy(p)
+	return phase, err
 }
 
 // A traffic is what an HTTP/2 connection moves.
@@ -185,7 +176,7 @@ type Stream struct {
 // called on a goroutine of its own. It must make reads of the body fail or, after a limit of writing or HandlerTimeout, reset
 // the stream. It isn't called after Return.
 func (s *Stream) Init(c *Conn, body bool, cut func(*idle.TimeoutError)) {
-	s.conn, s.cut, s.traffic, s.phase = c, cut, c.traffic(), c.listener.streams.phase
+	s.conn, s.cut, s.traffic, s.phase = c, cut, c.traffic(), c.listener.phases[stream]
 	if body {
 		s.unread.Store(true)
 		s.traffic.bodies.Add(1)

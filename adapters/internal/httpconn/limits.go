@@ -172,24 +172,8 @@ type limitKey struct {
 	reason idle.Reason
 }
 
-// buildPolicies completes t. It returns the policy of each phase, and the name of
-// the setting behind each limit, except for the limits of policies that the user
-// has made.
-func buildPolicies(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf map[limitKey]string, err error) {
-	zero := func(byDefault any) string { return fmt.Sprint("the default of ", byDefault) }
-	for _, s := range settings(t) {
-		if err := s.complete(zero); err != nil {
-			return all, nil, err
-		}
-	}
-	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
-		return all, nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)
-	}
-	all, settingOf = assignLimits(t)
-	return all, settingOf, nil
-}
-
-// assignLimits is buildPolicies for timeouts that are complete.
+// assignLimits returns the policy of each phase for timeouts that are complete, and the name of the setting behind each limit, except
+// for those of policies that the user has made.
 func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf map[limitKey]string) {
 	settingOf = map[limitKey]string{}
 	for _, s := range settings(t) {

@@ -28,11 +28,11 @@ func TestSize(t *testing.T) {
 // policiesOf returns what becomes of t.
 func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Policy {
 	t.Helper()
-	all, _, err := buildPolicies(&timeouts)
+	to, err := newTerms(timeouts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return to.policies
 }
 
 // TestDefaults are those that the documentation of Timeouts shows.
@@ -73,18 +73,18 @@ func TestOff(t *testing.T) {
 
 // TestNegative durations are refused, with the default in the error.
 func TestNegative(t *testing.T) {
-	defaults := httplimits.Timeouts{}
-	if _, _, err := buildPolicies(&defaults); err != nil {
+	defaults, err := newTerms(httplimits.Timeouts{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	byDefault := settings(&defaults)
+	byDefault := settings(&defaults.timeouts)
 	for i, s := range settings(new(httplimits.Timeouts)) {
 		if s.duration == nil {
 			continue
 		}
 		var timeouts httplimits.Timeouts
 		*settings(&timeouts)[i].duration = -2
-		_, _, err := buildPolicies(&timeouts)
+		_, err := newTerms(timeouts)
 		wantError(t, err, fmt.Sprintf("%s is -2ns; use 0 for the default of %v, or Off to disable it", s.name, *byDefault[i].duration))
 	}
 }
@@ -108,10 +108,10 @@ func TestRates(t *testing.T) {
 		} {
 			timeouts := off()
 			*of(&timeouts) = test.value
-			if _, _, err := buildPolicies(&timeouts); test.err != "" {
+			if to, err := newTerms(timeouts); test.err != "" {
 				wantError(t, err, name+test.err)
-			} else if got := *of(&timeouts); err != nil || got != test.want {
-				t.Errorf("%s of %+v becomes %+v, want %+v; %v", name, test.value, got, test.want, err)
+			} else if err != nil || *of(&to.timeouts) != test.want {
+				t.Errorf("%s of %+v becomes %+v, want %+v; %v", name, test.value, to, test.want, err)
 			}
 		}
 	}
@@ -135,17 +135,17 @@ func TestEveryLimitIsNamed(t *testing.T) {
 				*s.duration = values[s.name]
 			}
 		}
-		all, known, err := buildPolicies(&timeouts)
+		to, err := newTerms(timeouts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for p, policy := range all {
+		for p, policy := range to.policies {
 			for reason, got := range map[idle.Reason]time.Duration{
 				idle.ReasonIdle: policy.IdleTimeout, idle.ReasonRead: policy.ReadTimeout,
 				idle.ReasonMinReadRate: policy.MinReadRate.Grace, idle.ReasonPhase: policy.PhaseTimeout,
 				idle.ReasonWrite: policy.WriteTimeout, idle.ReasonMinWriteRate: policy.MinWriteRate.Grace,
 			} {
-				if setting := known[limitKey{policy.Name, reason}]; got > 0 && got != values[setting] {
+				if setting := to.settingOf[limitKey{policy.Name, reason}]; got > 0 && got != values[setting] {
 					t.Errorf("with %v, %v has a limit of %v for %v, which is called %q", values, Phase(p), got, reason, setting)
 				}
 			}

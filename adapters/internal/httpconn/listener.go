@@ -27,7 +27,7 @@ type Listener struct {
 	secure  bool // TLS with config runs on top of the connections
 	config  *tls.Config
 	tracker *idle.Tracker
-	phases  [numPhases]*idle.Phase
+	phases  [numPhases]*idle.Phase // of tracker, and with HTTP/2, stream is one of streams.tracker
 	setup   *netconn.Setup
 	options idle.Options // the tracker's
 
@@ -35,15 +35,15 @@ type Listener struct {
 	now atomic.Pointer[terms]
 	own ownPhases
 
-	mu     sync.Mutex
-	served bool // Accept has been called
-	closed bool
-	server any                         // the server that accepts from this listener
-	shut   func(context.Context) error // shuts the server down
+	served  atomic.Bool // Accept has been called
+	closed  atomic.Bool
+	checked atomic.Bool // the server serves, and may
+	hidden  sync.Once   // logs that the server doesn't report a connection
 
-	begun   func() (bool, error) // whether the server serves, and why it must not; nil if it can't tell
-	checked atomic.Bool          // it serves, and may
-	hidden  sync.Once            // logs that the server doesn't report a connection
+	// SetServer sets these.
+	server any
+	shut   func(context.Context) error
+	begun  func() (bool, error)
 
 	counts  counts
 	streams streams
@@ -115,7 +115,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		return nil, err
 	}
 	if h2 != NoHTTP2 {
-		if err := l.streams.init(l, now.policies[stream]); err != nil {
+		if l.phases[stream], err = l.streams.init(l, now.policies[stream]); err != nil {
 			l.tracker.Close()
 			return nil, err
 		}
@@ -143,18 +143,7 @@ func Serve[S any, L net.Listener](s S, ln net.Listener, t httplimits.Timeouts,
 const defaultTick = 10 * time.Millisecond
 
 // IsServed reports whether a server has begun to accept from l and l is not closed.
-func IsServed(l *Listener) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.served && !l.closed
-}
-
-// isClosed reports whether l is closed.
-func (l *Listener) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
+func IsServed(l *Listener) bool { return l.served.Load() && !l.closed.Load() }
 
 // Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
 // top of one.
@@ -163,16 +152,16 @@ func (l *Listener) isClosed() bool {
 // Accept goes on waiting. If the process has no descriptor left, Accept evicts connections and
 // goes on waiting too.
 func (l *Listener) Accept() (net.Conn, error) {
-	l.mu.Lock()
-	l.served = true
-	l.mu.Unlock()
+	l.served.Store(true)
 	if serves, err := l.checkServer(); serves && err != nil {
 		return nil, err
 	}
 	for {
 		nc, err := descriptors.Accept(l.ln, l.tracker)
 		if err != nil {
-			l.drain.awaitStop()
+			if l.drain.stopping.Load() {
+				<-l.drain.stopped.Done()
+			}
 			return nil, err
 		}
 		if err := l.awaitServer(); err != nil {
@@ -237,7 +226,7 @@ func (l *Listener) take(nc net.Conn) (*Conn, error) {
 	}
 	c := &Conn{listener: l}
 	if err := c.Init(nc, l.tracker, c, l.setup); err != nil {
-		if errors.Is(err, idle.ErrClosed) && l.isClosed() {
+		if errors.Is(err, idle.ErrClosed) && l.closed.Load() {
 			err = net.ErrClosed // the last connection has ended
 		}
 		return nil, err
@@ -256,15 +245,12 @@ func (l *Listener) Close() error {
 		err = nil // as Shutdown has closed it
 	}
 	l.drain.mayFail()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.closed && l.streams.tracker != nil {
+	if !l.closed.Swap(true) && l.streams.tracker != nil {
 		go func() {
 			<-l.tracker.Done()
 			l.streams.tracker.Close()
 		}()
 	}
-	l.closed = true
 	l.tracker.CloseWhenEmpty()
 	return err
 }

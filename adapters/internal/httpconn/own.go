@@ -135,23 +135,3 @@ func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 	}
 	return policies[Request], nil
 }
-
-// replaceOwn gives requests with limits of their own the policies that follow from other terms.
-// l.own.mu must be held.
-func (l *Listener) replaceOwn(to *terms) error {
-	for own, phase := range l.own.made {
-		policy, err := l.ownPolicy(to, own)
-		if err != nil {
-			return err
-		}
-		if own.ofStream {
-			err = phase.SetPolicy(policy)
-		} else {
-			err = l.replace(phase, policy)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -20,7 +20,7 @@ func setLimits(t *testing.T, c *Conn, own httplimits.RequestLimits) {
 // readsBody has a handler read the body of a request.
 func readsBody(c *Conn, _ *wire) {
 	c.HeaderRead()
-	c.BeginRead()
+	c.ReadBody(true)
 }
 
 // ends waits for the end of a Read, which has to come so long after the call, and by that

@@ -16,10 +16,16 @@ type terms struct {
 
 // newTerms returns the terms for t, or an error that names an invalid field.
 func newTerms(t httplimits.Timeouts) (*terms, error) {
-	policies, settingOf, err := buildPolicies(&t)
-	if err != nil {
-		return nil, err
+	zero := func(byDefault any) string { return fmt.Sprint("the default of ", byDefault) }
+	for _, s := range settings(&t) {
+		if err := s.complete(zero); err != nil {
+			return nil, err
+		}
 	}
+	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
+		return nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)
+	}
+	policies, settingOf := assignLimits(&t)
 	return &terms{t, policies, settingOf}, nil
 }
 
@@ -76,25 +82,20 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 		return err
 	}
 	for p, policy := range next.policies {
-		if err := l.replace(l.phases[p], policy); err != nil {
-			return err
+		if err := l.phases[p].SetPolicy(policy); err != nil { // the tracker is closed
+			return named("", err)
 		}
 	}
-	if err := l.replaceOwn(next); err != nil {
-		return err
-	}
-	if err := l.streams.replace(next.policies[stream]); err != nil {
-		return err
+	for own, phase := range l.own.made {
+		policy, err := l.ownPolicy(next, own)
+		if err == nil {
+			err = phase.SetPolicy(policy)
+		}
+		if err != nil {
+			return named("", err)
+		}
 	}
 	l.now.Store(next)
-	return nil
-}
-
-// replace replaces the policy of a phase. It fails only if the tracker is closed.
-func (l *Listener) replace(phase *idle.Phase, policy idle.Policy) error {
-	if err := phase.SetPolicy(policy); err != nil {
-		return fmt.Errorf("SetTimeouts: the timeouts have ended: %w", err)
-	}
 	return nil
 }
 
