@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/idletest"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -43,23 +44,6 @@ func serverInBubble(t *testing.T, limits Timeouts, s *fasthttp.Server, test func
 		nc.Close()
 		s.Shutdown()
 		time.Sleep(11 * time.Second) // for fasthttp's pool of workers
-	})
-}
-
-// TestAnswerBeforeALateBody: the second of two pipelined requests has no body. The response to the first, which fasthttp holds back, is sent
-// before the 408.
-func TestAnswerBeforeALateBody(t *testing.T) {
-	inBubble(t, Timeouts{BodyTimeout: time.Second}, func(*fasthttp.RequestCtx) {}, func(t *testing.T, l *Listener, nc net.Conn) {
-		const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"
-		go io.WriteString(nc, post+"abc"+post)
-		in := bufio.NewReader(nc)
-		for _, want := range []int{http.StatusOK, http.StatusRequestTimeout} {
-			r, err := http.ReadResponse(in, nil)
-			if err != nil || r.StatusCode != want {
-				t.Fatalf("got %v, %v; want %d", r, err, want)
-			}
-			io.Copy(io.Discard, r.Body)
-		}
 	})
 }
 
@@ -106,9 +90,7 @@ func TestForceAfterOfAFirstRequest(t *testing.T) {
 			io.Copy(io.Discard, nc)
 			took <- time.Since(begun)
 		}()
-		if err := Shutdown(context.Background(), idle.Drain{ForceAfter: time.Second}, l); err != nil {
-			t.Error(err)
-		}
+		httpsuite.NoError(t, Shutdown(context.Background(), idle.Drain{ForceAfter: time.Second}, l))
 		if took := <-took; took < time.Second || took > 5*time.Second {
 			t.Errorf("cut after %v", took)
 		}
@@ -161,9 +143,7 @@ func TestDrainAsksByAnyResponse(t *testing.T) {
 					t.Errorf("a response does not ask to close the connection: %v, %v", r, err)
 				}
 				io.Copy(io.Discard, nc)
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				httpsuite.NoError(t, <-ended)
 			})
 		})
 	}

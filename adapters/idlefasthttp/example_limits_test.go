@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"time"
 
@@ -25,10 +24,7 @@ func ExampleListener_SetTimeouts() {
 	defer server.Shutdown()
 	go server.Serve(ln)
 
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := dial(ln)
 	defer client.Close()
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: here\r\n\r\n")
 	in := bufio.NewReader(client)
@@ -74,10 +70,7 @@ func ExampleSetLimits() {
 	defer server.Shutdown()
 	go server.Serve(ln)
 
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := dial(ln)
 	defer client.Close()
 	io.WriteString(client, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 20\r\n\r\nhello hello")
 	time.Sleep(300 * time.Millisecond)

@@ -16,6 +16,15 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// dial connects to a listener.
+func dial(ln net.Listener) net.Conn {
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return nc
+}
+
 // listen returns a listener on a free port.
 func listen() net.Listener {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,10 +43,7 @@ func ExampleServe() {
 	defer server.Shutdown()
 	go idlefasthttp.Serve(server, ln, idlefasthttp.Timeouts{HeaderTimeout: 100 * time.Millisecond})
 
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := dial(ln)
 	defer client.Close()
 	io.WriteString(client, "GET / HTTP/1.1\r\nX: this header has no e")
 	line, err := bufio.NewReader(client).ReadString('\n')
@@ -114,10 +120,7 @@ func ExampleWatch() {
 	defer server.Shutdown()
 	go server.Serve(ln)
 
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := dial(ln)
 	defer client.Close()
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n")
 	var timeout *idle.TimeoutError

@@ -209,13 +209,9 @@ func TestListenersOfAServer(t *testing.T) {
 		clients[i].Get("/")
 		clients[i].Close()
 	}
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	httpsuite.NoError(t, f.Shutdown())
 	for i, l := range listeners {
-		if err := httpsuite.Receive(t, served); err != nil {
-			t.Error(err)
-		}
+		httpsuite.NoError(t, httpsuite.Receive(t, served))
 		if n := l.Stats().Phases["keep-alive"]; n != uint64(i%2) {
 			t.Errorf("listener %d has %d timeouts", i, n)
 		}

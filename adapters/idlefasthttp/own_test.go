@@ -25,9 +25,7 @@ func hello(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "%s %d", ctx.Path(), len
 
 // io.EOF is fasthttp's sign for the end.
 func TestServeEndsWithEOF(t *testing.T) {
-	if err := Serve(&fasthttp.Server{Handler: hello, Logger: mute}, ended{httpsuite.Listen(t)}, Timeouts{}); err != nil {
-		t.Error(err)
-	}
+	httpsuite.NoError(t, Serve(&fasthttp.Server{Handler: hello, Logger: mute}, ended{httpsuite.Listen(t)}, Timeouts{}))
 }
 
 type ended struct{ net.Listener }
@@ -99,9 +97,7 @@ func TestSteeringRefuses(t *testing.T) {
 	}
 	defer l.Close()
 	httpsuite.WantError(t, l.SetTimeouts(Timeouts{StreamTimeout: time.Minute}), "idlefasthttp: StreamTimeout is 1m0s")
-	if err := l.SetTimeouts(Timeouts{StreamTimeout: Off}); err != nil {
-		t.Error(err)
-	}
+	httpsuite.NoError(t, l.SetTimeouts(Timeouts{StreamTimeout: Off}))
 	var ctx fasthttp.RequestCtx
 	ctx.Init(&fasthttp.Request{}, nil, nil)
 	httpsuite.WantError(t, SetLimits(&ctx, RequestLimits{}), "idlefasthttp: SetLimits: the request did not arrive on a listener of this package")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"time"
 
@@ -24,10 +23,7 @@ func ExampleListener_SetTimeouts() {
 	defer server.Close()
 	go server.Serve(ln)
 
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := dial(ln)
 	defer client.Close()
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: here\r\n\r\n")
 	in := bufio.NewReader(client)
@@ -68,10 +64,7 @@ func ExampleSetLimits() {
 	defer server.Close()
 	go idlehttp.Serve(server, ln, idlehttp.Timeouts{BodyTimeout: 100 * time.Millisecond})
 
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := dial(ln)
 	defer client.Close()
 	io.WriteString(client, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n\r\nhello")
 	time.Sleep(300 * time.Millisecond)

@@ -17,6 +17,15 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// dial connects to a listener.
+func dial(ln net.Listener) net.Conn {
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return nc
+}
+
 // listen returns a listener on a free port.
 func listen() net.Listener {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,10 +42,7 @@ func ExampleServe() {
 	defer server.Close()
 	go idlehttp.Serve(server, ln, idlehttp.Timeouts{HeaderTimeout: 100 * time.Millisecond})
 
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := dial(ln)
 	defer client.Close()
 	io.WriteString(client, "GET / HTTP/1.1\r\nX: this header has no e")
 	line, err := bufio.NewReader(client).ReadString('\n')

@@ -161,9 +161,7 @@ func TestFullDuplex(t *testing.T) {
 	const limit, rounds = time.Second, 20
 	inMemory(t, httpsuite.Only(limit, "BodyTimeout", "BodyRate"), func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
-		if err := rc.EnableFullDuplex(); err != nil {
-			t.Error(err)
-		}
+		httpsuite.NoError(t, rc.EnableFullDuplex())
 		rc.Flush()
 		for b := make([]byte, 4); ; rc.Flush() {
 			if _, err := io.ReadFull(r.Body, b); err != nil {

@@ -59,23 +59,6 @@ func TestHTTP2HonestClients(t *testing.T) {
 			f.data(1, 0, endStream)
 			f.wantEnd(1)
 		}, 0},
-		"upload that the handler lets wait": {defaultWindow, func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(4 * time.Minute)
-			io.Copy(io.Discard, r.Body)
-		}, func(t *testing.T, f framed) {
-			f.open(1, postBlock, 0)
-			f.wantFrame("the server's window", func(g got) bool { return g.kind == typeWindowUpdate })
-			f.open(3, postBlock, 0) // the window of the connection is closed for it
-			whole := part(0, 1)[:9] + strings.Repeat("x", 1<<14)
-			for range 64 {
-				f.Send(whole)
-			}
-			f.wantFrame("more of it", func(g got) bool { return g.kind == typeWindowUpdate && g.stream == 1 })
-			f.data(1, 1, endStream)
-			f.wantEnd(1)
-			f.data(3, 1, endStream)
-			f.wantEnd(3)
-		}, 0},
 		"conversation": {defaultWindow, func(w http.ResponseWriter, r *http.Request) {
 			flush(w)
 			for b := make([]byte, 100); ; flush(w) {
@@ -162,16 +145,6 @@ func TestHTTP2HonestClients(t *testing.T) {
 				reset = reset || g.kind == typeReset && g.stream == 1
 				ended = ended || g.kind <= typeHeaders && g.stream == 3 && g.flags&endStream != 0
 			}
-		}, 1},
-		// So has one that is to be reset itself.
-		"slow frame that is to be reset": {defaultWindow, reads, func(t *testing.T, f framed) {
-			f.open(1, postBlock, 0)
-			f.Send(part(0, 1)[:9])
-			for range 1 << 14 / 512 {
-				time.Sleep(2 * time.Second)
-				f.Send(strings.Repeat("x", 512))
-			}
-			f.wantReset(1)
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

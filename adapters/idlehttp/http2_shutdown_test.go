@@ -35,9 +35,7 @@ func TestHTTP2Shutdown(t *testing.T) {
 		finish <- true
 		f.wantEnd(1)
 		f.Drain()
-		if err := <-down; err != nil {
-			t.Error(err)
-		}
+		httpsuite.NoError(t, <-down)
 		s.wantReset(0)
 	})
 }
@@ -64,9 +62,7 @@ func TestHTTP2LastGoAway(t *testing.T) {
 					return g.kind == typeGoAway && g.code(0) <= 3 && g.code(4) == codeNone // a Shutdown of the server may come first
 				})
 				f.Drain()
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				httpsuite.NoError(t, <-done)
 				if name == "KeepAliveTimeout" {
 					wantIn(t, begun, 75*time.Second)
 					f.site.WantOnly(1, "keep-alive", idle.ReasonPhase)
@@ -123,8 +119,6 @@ func TestHTTP2DrainAsksByGoAway(t *testing.T) {
 		if len(last) != 1 || !ended[3] || ended[5] != (last[0] == 5) {
 			t.Errorf("the streams %v ended, and the GOAWAYs were about %v", ended, last)
 		}
-		if err := <-down; err != nil {
-			t.Error(err)
-		}
+		httpsuite.NoError(t, <-down)
 	})
 }

@@ -19,14 +19,6 @@ func within(t *testing.T, took, limit time.Duration) {
 	}
 }
 
-// set replaces the timeouts of a site.
-func (s *site) set(to Timeouts) {
-	s.T.Helper()
-	if err := s.SetTimeouts(to); err != nil {
-		s.T.Fatal(err)
-	}
-}
-
 // Streams that are open follow SetTimeouts, also if streams had no limits before.
 func TestHTTP2SetTimeoutsOfStreams(t *testing.T) {
 	const limit = 300 * ms
@@ -47,10 +39,10 @@ func TestHTTP2SetTimeoutsOfStreams(t *testing.T) {
 					writes(w, r)
 				}, func(t *testing.T, f framed) {
 					begun := f.open(1, test.block, test.flags)
-					f.site.set(httpsuite.Only(time.Minute, setting))
+					f.site.Set(httpsuite.Only(time.Minute, setting))
 					time.Sleep(5 * limit)
 					f.site.wantReset(0)
-					f.site.set(httpsuite.Only(7*limit, setting))
+					f.site.Set(httpsuite.Only(7*limit, setting))
 					within(t, f.wantFrame("its end", func(g got) bool { return g.kind == typeReset || g.kind == typeHeaders && test.flags == 0 }).Sub(begun), 7*limit)
 					f.site.wantReset(1)
 					if n := f.site.Stats().Limits[setting]; n != 1 {
@@ -78,7 +70,7 @@ func TestHTTP2SetTimeoutsOfConnections(t *testing.T) {
 			virtual(t, httpsuite.Only(time.Minute), defaultWindow, test.handler, func(t *testing.T, f framed) {
 				begun := f.Send(test.text)
 				time.Sleep(limit / 2)
-				f.site.set(httpsuite.Only(limit, setting))
+				f.site.Set(httpsuite.Only(limit, setting))
 				within(t, f.Drain().Sub(begun), limit)
 				f.site.WantOnly(1, test.phase, test.reason)
 			})
@@ -93,9 +85,7 @@ func TestHTTP2SetLimits(t *testing.T) {
 	virtual(t, limits, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("own") != "" {
 			own := RequestLimits{BodyTimeout: 2 * time.Minute, BodyRate: idle.Rate{BytesPerSecond: 1, Grace: 2 * time.Minute}, HandlerTimeout: 2 * time.Hour}
-			if err := SetLimits(r, own); err != nil {
-				t.Error(err)
-			}
+			httpsuite.NoError(t, SetLimits(r, own))
 		}
 		reads(w, r)
 	}, func(t *testing.T, f framed) {
@@ -106,7 +96,7 @@ func TestHTTP2SetLimits(t *testing.T) {
 			time.Sleep(time.Minute)
 			f.data(upload, 150, 0)
 			if minute == 30 {
-				f.site.set(Timeouts{BodyTimeout: time.Second})
+				f.site.Set(Timeouts{BodyTimeout: time.Second})
 			}
 			if minute%10 == 0 {
 				f.open(next, postBlock, 0) // is answered too, by 503 or 408, and reset because of its body
@@ -141,9 +131,7 @@ func TestHTTP2SetLimitsCut(t *testing.T) {
 		t.Run(setting, func(t *testing.T) {
 			virtual(t, httpsuite.Off(), test.window, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Minute)
-				if err := SetLimits(r, test.own); err != nil {
-					t.Error(err)
-				}
+				httpsuite.NoError(t, SetLimits(r, test.own))
 				test.handler(w, r)
 			}, func(t *testing.T, f framed) {
 				begun := f.open(1, test.block, test.flags)
@@ -211,7 +199,7 @@ func TestHTTP2HandlerTimeoutComesAndGoes(t *testing.T) {
 		for i, total := range []time.Duration{Off, 2 * time.Second, Off} {
 			limits := httpsuite.Off()
 			limits.HandlerTimeout = total
-			f.site.set(limits)
+			f.site.Set(limits)
 			f.open(uint32(1+2*i), getBlock, endStream)
 			time.Sleep(20 * time.Second)
 			if n := f.site.Stats().Limits["HandlerTimeout"]; n != uint64(min(i, 1)) {

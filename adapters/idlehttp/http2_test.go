@@ -80,9 +80,7 @@ func TestHTTP2Push(t *testing.T) {
 	inBubbles(t, func(t *testing.T, secure bool) {
 		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/" {
-				if err := w.(http.Pusher).Push("/pushed", nil); err != nil {
-					t.Error(err)
-				}
+				httpsuite.NoError(t, w.(http.Pusher).Push("/pushed", nil))
 			}
 		})
 		f := s.dial2()
@@ -190,9 +188,7 @@ func TestHTTP2FormFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	s := startInMemory(t, false, all(patience), func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseMultipartForm(1); err != nil {
-			t.Error(err)
-		}
+		httpsuite.NoError(t, r.ParseMultipartForm(1))
 		if files, _ := os.ReadDir(dir); len(files) != 1 {
 			t.Errorf("the form has %d files on disk", len(files))
 		}

@@ -4,8 +4,8 @@ package idlehttp
 
 import (
 	"context"
+	"errors"
 	"net"
-	"net/http"
 	"syscall"
 	"testing"
 	"time"
@@ -44,37 +44,18 @@ func TestKeepStreamFindsVanished(t *testing.T) {
 		{Timeouts{WriteTimeout: Off, WriteRate: idle.Rate{BytesPerSecond: 1000, Grace: 300 * ms}}, idle.ReasonMinWriteRate},
 	} {
 		t.Run(test.reason.String(), func(t *testing.T) {
-			byProtocol(t, func(t *testing.T, secure, http2 bool) {
-				ended := make(chan error, 1)
-				s := start2(t, secure, test.limits, KeepStream(events(ended), Comments{Interval: 200 * ms, Text: ": \n\n"}).ServeHTTP)
-				tr := s.transport(http2)
-				conns := make(chan net.Conn, 1)
-				tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-					nc, err := new(net.Dialer).DialContext(ctx, network, address)
-					conns <- nc
-					return nc, err
-				}
-				url := map[bool]string{false: "http", true: "https"}[secure] + "://" + s.Addr().String()
-				response, err := (&http.Client{Transport: tr}).Get(url)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer response.Body.Close()
-				nc := <-conns
+			eachProtocol(t, func(t *testing.T, http2, secure bool) {
+				s, response, nc, ended := subscribe(t, secure, http2, test.limits, 200*ms)
 				if _, err := response.Body.Read(make([]byte, 4)); err != nil {
 					t.Fatal(err)
 				}
 				begun := time.Now()
 				vanish(t, nc)
-				if err := httpsuite.Receive(t, ended); err == nil || err.Error() != "context canceled" {
+				if err := httpsuite.Receive(t, ended); !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
 				httpsuite.NotBefore(t, time.Now(), begun, 300*ms)
-				phase := "request"
-				if http2 {
-					phase = "streams"
-				}
-				s.WantOnly(1, phase, test.reason)
+				s.WantOnly(1, map[bool]string{false: "request", true: "streams"}[http2], test.reason)
 				nc.Close()
 			})
 		})

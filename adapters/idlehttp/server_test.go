@@ -75,9 +75,7 @@ func TestListenersOfAServer(t *testing.T) {
 			httpsuite.WantError(t, err, "idlehttp: the server serves already")
 			server.Close()
 			for _, s := range sites {
-				if err := httpsuite.Receive(t, served); err != nil {
-					t.Error(err)
-				}
+				httpsuite.NoError(t, httpsuite.Receive(t, served))
 				s.Close()
 			}
 		})
@@ -198,9 +196,7 @@ func TestSetTimeoutsSwitchesWriteRateOn(t *testing.T) {
 		s, nc := rawSite(t, 16<<10, Timeouts{WriteRate: idle.Rate{BytesPerSecond: Off}}, writes)
 		io.WriteString(nc, httpsuite.Get("/"))
 		synctest.Wait() // the write waits
-		if err := s.SetTimeouts(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 240, Grace: 3 * time.Second}}); err != nil {
-			t.Fatal(err)
-		}
+		s.Set(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 240, Grace: 3 * time.Second}})
 		for i := range 16 {
 			if _, err := io.CopyN(io.Discard, nc, 10<<10); err != nil {
 				t.Fatalf("read %d: %v", i, err)

@@ -15,54 +15,33 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestHijackedStays: a connection that is hijacked stays with its tracker, without limits until Watch
-// gives it some. The listener's tracker ends with the connection.
+// TestHijackedStays: a connection that is hijacked stays with its tracker, without limits until Watch gives it some. The listener's
+// tracker ends with the connection, or when that has timed out.
 func TestHijackedStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, c, w := accepted(t, unlimited())
-		c.Hijack()
-		for _, p := range []idle.Policy{{IdleTimeout: time.Minute}, {IdleTimeout: time.Hour}, {Name: "none"}} {
-			watch(t, c, p, httplimits.Callbacks{})
-			if err := Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, httplimits.Callbacks{}); err == nil {
-				t.Error("an IdleTimeout of -1 is accepted")
+	for _, closes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l, c, w := accepted(t, unlimited())
+			c.Hijack()
+			watch(t, c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
+			watch(t, c, idle.Policy{Name: "none"}, httplimits.Callbacks{})
+			l.Close()
+			time.Sleep(24 * time.Hour)
+			watch(t, c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
+			if st := l.Stats(); l.isOver() || st.Live != 1 || st.Tracked != 1 {
+				t.Errorf("the trackers have ended: %v; %+v", l.isOver(), st)
 			}
-			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 {
-				t.Errorf("%+v", st)
+			if closes {
+				c.Close()
+				c.Close()
+			} else {
+				time.Sleep(2 * time.Minute)
 			}
-		}
-		time.Sleep(24 * time.Hour)
-		w.sends("x")
-		if n, err := c.Read(make([]byte, 1)); n != 1 || err != nil {
-			t.Errorf("read %d bytes; %v", n, err)
-		}
-		l.Close()
-		synctest.Wait()
-		watch(t, c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
-		if l.isOver() {
-			t.Error("the trackers have ended with Close of the listener")
-		}
-		c.Close()
-		c.Close()
-		synctest.Wait()
-		if st := l.Stats(); !l.isOver() || st.Closed != 1 {
-			t.Errorf("the trackers have ended: %v; %+v", l.isOver(), st)
-		}
-	})
-}
-
-// TestWatchedIsForgotten: when it has timed out, the listener does not wait for its
-// Close.
-func TestWatchedIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, c, w := accepted(t, unlimited())
-		c.Hijack()
-		watch(t, c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
-		l.Close()
-		time.Sleep(2 * time.Minute)
-		if !l.isOver() || !w.isClosed() {
-			t.Errorf("the trackers have ended: %v; its connection is closed: %v", l.isOver(), w.isClosed())
-		}
-	})
+			synctest.Wait()
+			if !l.isOver() || !w.isClosed() {
+				t.Errorf("the trackers have ended: %v; its connection is closed: %v", l.isOver(), w.isClosed())
+			}
+		})
+	}
 }
 
 // TestHijackedTakesAPlace: a Capacity counts a hijacked connection. It is evicted for a newcomer while
@@ -133,11 +112,9 @@ func TestWatchIsExact(t *testing.T) {
 		refused     bool
 	}{
 		{policy: beat, limit: 700 * ms, most: 700*ms + 6*defaultTick},
-		{policy: beat, tick: 100 * ms, limit: 700 * ms, most: 700*ms + 600*ms},
 		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*defaultTick},
 		{policy: idle.Policy{IdleTimeout: 50 * ms}, tick: 100 * ms, refused: true},
 		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*defaultTick},
-		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 200*ms},
 	} {
 		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick}}
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
@@ -151,9 +128,6 @@ func TestWatchIsExact(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
-			}
-			if err := Watch("httpconn", c, test.policy, httplimits.Callbacks{Ping: func() error { return nil }}); err != nil {
-				t.Errorf("%+v: Watch again: %v", test.policy, err)
 			}
 			begun := time.Now()
 			_, err = c.Read(make([]byte, 1))

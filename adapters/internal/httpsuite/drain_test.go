@@ -67,9 +67,7 @@ var ofDrain = []promise{
 		}
 		slow.WantClosed()
 		pipelined.WantClosed()
-		if err := Receive(t, ended); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, ended))
 	}},
 
 	// A new connection may still send its first request, which is answered.
@@ -84,9 +82,7 @@ var ofDrain = []promise{
 			t.Errorf("%s, and the connection is to be closed: %v", r.Status, r.Close)
 		}
 		c.Drain()
-		if err := Receive(t, ended); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, ended))
 	}},
 
 	// If it sends none, HandshakeTimeout ends it, and the server waits for that.
@@ -96,9 +92,7 @@ var ofDrain = []promise{
 		Eventually(t, "it is accepted", func() bool { return s.Stats().Tracked == 1 }) // it may have ended already
 		ended := s.drain(idle.Drain{})
 		NotBefore(t, c.Drain(), c.Begun, limit)
-		if err := Receive(t, ended); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, ended))
 	}},
 
 	// If a handler is running when its connection's turn comes, the response asks the client to
@@ -131,9 +125,7 @@ var ofDrain = []promise{
 			}
 			c.WantClosed()
 		}
-		if err := Receive(t, ended); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, ended))
 	}},
 
 	// What is left at ForceAfter is cut.
@@ -153,9 +145,7 @@ var ofDrain = []promise{
 		c.Response()
 		const stop = 200 * time.Millisecond
 		begun := time.Now()
-		if err := Receive(t, s.drain(idle.Drain{ForceAfter: stop})); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, s.drain(idle.Drain{ForceAfter: stop})))
 		NotBefore(t, time.Now(), begun, stop)
 		if st := s.Settled(); st.Drained != 1 {
 			t.Errorf("%+v", st)
@@ -191,9 +181,7 @@ var ofDrain = []promise{
 		Receive(t, told)
 		watched.WantClosed()
 		alone.WantClosed()
-		if err := Receive(t, ended); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, ended))
 	}},
 
 	{"DrainRefuses", plain, func(t *testing.T, u under) {
@@ -216,9 +204,7 @@ var ofDrain = []promise{
 		if err := Receive(t, ended); !errors.Is(err, context.Canceled) && err != nil {
 			t.Error(err)
 		}
-		if err := s.Served(); err != nil {
-			t.Error(err)
-		}
+		NoError(t, s.Served())
 	}},
 
 	// A connection for which there's no room is closed. If its request has arrived already, it

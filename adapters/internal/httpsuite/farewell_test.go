@@ -20,9 +20,7 @@ func watching(t *testing.T, p idle.Policy, callbacks func(net.Conn) httplimits.C
 		r.Hijack(func(c net.Conn, _ *bufio.Reader) {
 			defer c.Close()
 			io.WriteString(c, "ready\n")
-			if err := r.Watch(c, p, callbacks(c)); err != nil {
-				t.Error(err)
-			}
+			NoError(t, r.Watch(c, p, callbacks(c)))
 			ended <- use(c)
 		})
 	}, ended

@@ -193,6 +193,14 @@ func NotBefore(t testing.TB, at, start time.Time, limit time.Duration) {
 	}
 }
 
+// NoError checks that err is nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // WantError checks that err's text contains all of says.
 func WantError(t testing.TB, err error, says ...string) {
 	t.Helper()

@@ -30,9 +30,7 @@ var ownLimits = []promise{
 	{"OwnLimitsOfAResponse", usual, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "WriteTimeout"), func(r request) {
 			if r.Path() == "/own" {
-				if err := r.SetLimits(httplimits.RequestLimits{WriteTimeout: time.Minute}); err != nil {
-					t.Error(err)
-				}
+				NoError(t, r.SetLimits(httplimits.RequestLimits{WriteTimeout: time.Minute}))
 			}
 			r.Write(Large)
 		})
@@ -52,9 +50,7 @@ var ownLimits = []promise{
 		defer release()
 		s := u.start(t, Only(limit, "HandlerTimeout"), func(r request) {
 			if r.Path() == "/own" {
-				if err := r.SetLimits(httplimits.RequestLimits{HandlerTimeout: httplimits.Off}); err != nil {
-					t.Error(err)
-				}
+				NoError(t, r.SetLimits(httplimits.RequestLimits{HandlerTimeout: httplimits.Off}))
 				time.Sleep(3 * limit)
 				return
 			}
@@ -71,9 +67,7 @@ var ownLimits = []promise{
 	{"OwnLimitsAndPipelining", usual, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "BodyTimeout"), func(r request) {
 			if r.Path() == "/own" {
-				if err := r.SetLimits(httplimits.RequestLimits{BodyTimeout: httplimits.Off}); err != nil {
-					t.Error(err)
-				}
+				NoError(t, r.SetLimits(httplimits.RequestLimits{BodyTimeout: httplimits.Off}))
 			}
 			echo(r)
 		})
@@ -92,9 +86,7 @@ func ownLimitsOfABody(t *testing.T, u under, setting string, own httplimits.Requ
 	ended := make(chan error, 3)
 	s := u.start(t, Only(limit, setting), func(r request) {
 		if r.Path() == "/own" {
-			if err := r.SetLimits(own); err != nil {
-				t.Error(err)
-			}
+			NoError(t, r.SetLimits(own))
 		}
 		_, err := io.Copy(io.Discard, r.Body())
 		ended <- err
@@ -122,9 +114,7 @@ func ownLimitsCut(t *testing.T, u under, setting string, own httplimits.RequestL
 	defer release()
 	s := u.start(t, Only(time.Minute), func(r request) {
 		if r.Path() != "/" {
-			if err := r.SetLimits(own); err != nil {
-				t.Error(err)
-			}
+			NoError(t, r.SetLimits(own))
 		}
 		h(r)
 	}, streamBodies)

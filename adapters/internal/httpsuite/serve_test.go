@@ -71,9 +71,7 @@ var ofServe = []promise{
 		silent := (&Site{T: t, Memory: ln}).DialBare()
 		NotBefore(t, silent.WantClosed(), silent.Begun, limit)
 		close(quit)
-		if err := Receive(t, ended); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, ended))
 		WantNoListener(t, ln)
 	}},
 

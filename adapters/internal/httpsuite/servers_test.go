@@ -64,15 +64,11 @@ type httpRequest struct {
 	r *http.Request
 }
 
-func (q httpRequest) Path() string { return q.r.URL.Path }
-
-func (q httpRequest) Body() io.Reader { return q.r.Body }
-
-func (q httpRequest) TLS() bool { return q.r.TLS != nil && q.r.TLS.HandshakeComplete }
-
+func (q httpRequest) Path() string          { return q.r.URL.Path }
+func (q httpRequest) Body() io.Reader       { return q.r.Body }
+func (q httpRequest) TLS() bool             { return q.r.TLS != nil && q.r.TLS.HandshakeComplete }
 func (q httpRequest) Done() <-chan struct{} { return q.r.Context().Done() }
-
-func (q httpRequest) File(name string) { http.ServeFile(q, q.r, name) }
+func (q httpRequest) File(name string)      { http.ServeFile(q, q.r, name) }
 
 func (q httpRequest) Content(r io.ReadSeeker, size int) {
 	http.ServeContent(q, q.r, "", time.Time{}, r)
@@ -157,12 +153,9 @@ type wrapper struct{ net.Conn }
 // A fastRequest is a request of fasthttp.
 type fastRequest struct{ ctx *fasthttp.RequestCtx }
 
-func (q fastRequest) Path() string { return string(q.ctx.Path()) }
-
-func (q fastRequest) Done() <-chan struct{} { return nil }
-
+func (q fastRequest) Path() string                      { return string(q.ctx.Path()) }
+func (q fastRequest) Done() <-chan struct{}             { return nil }
 func (q fastRequest) Content(r io.ReadSeeker, size int) { q.ctx.SetBodyStream(r, size) }
-
 func (q fastRequest) SetReadDeadline(t time.Time) error { return q.ctx.Conn().SetReadDeadline(t) }
 
 // File does without a cache, which would keep the file open.

@@ -20,9 +20,7 @@ func (s *Site) shutDown(limit time.Duration) <-chan error {
 		defer cancel()
 		ended <- s.Setup.Shutdown(ctx)
 	}()
-	if err := s.Served(); err != nil {
-		s.T.Error(err)
-	}
+	NoError(s.T, s.Served())
 	return ended
 }
 
@@ -36,9 +34,7 @@ var ofShutdown = []promise{
 			c.Get("/")
 			clients = append(clients, c)
 		}
-		if err := Receive(t, s.shutDown(Patience)); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, s.shutDown(Patience)))
 		for _, c := range clients {
 			c.WantClosed()
 		}

@@ -70,6 +70,14 @@ func (s *Site) End() {
 	s.Settled()
 }
 
+// Set replaces the timeouts of the site.
+func (s *Site) Set(to Timeouts) {
+	s.T.Helper()
+	if err := s.SetTimeouts(to); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
 // Settled waits until the site has no connection, checks that its counts add up, and
 // returns them.
 func (s *Site) Settled() httplimits.Stats {

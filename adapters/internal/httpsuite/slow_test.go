@@ -247,9 +247,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 	}
 	s.WantOnly(uint64(n), k.phase, k.reason)
 	if release(); shutsDown {
-		if err := Receive(t, down); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, down))
 	}
 	mu.Lock()
 	defer mu.Unlock()

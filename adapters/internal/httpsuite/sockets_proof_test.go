@@ -121,13 +121,9 @@ func restart(t *testing.T, u under, protocol string) {
 		Eventually(t, "the server has the load", func() bool { return served.Load() > before+100 })
 		old := way.lead(u.start(t, All(Patience), echo, mute))
 		if i%2 == 0 {
-			if err := old.Setup.LameDuck(context.Background(), 200*ms); err != nil {
-				t.Error(err)
-			}
+			NoError(t, old.Setup.LameDuck(context.Background(), 200*ms))
 		}
-		if err := Receive(t, old.drain(idle.Drain{Duration: 200 * ms})); err != nil {
-			t.Error(err)
-		}
+		NoError(t, Receive(t, old.drain(idle.Drain{Duration: 200 * ms})))
 	}
 	stop.Store(true)
 	load.Wait()

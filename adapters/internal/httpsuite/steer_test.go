@@ -48,14 +48,14 @@ func setTimeouts(t *testing.T, u under, setting string, requests []string) {
 		if requests[last] != "" {
 			begun = c.Send(requests[last])
 		}
-		s.set(Only(time.Minute, setting))
+		s.Set(Only(time.Minute, setting))
 		time.Sleep(4 * limit)
 		off := Off()
 		off.Hijacked = idle.Policy{MaxAge: time.Hour} // a hijacked connection without limits isn't tracked
-		s.set(off)
+		s.Set(off)
 		time.Sleep(limit)
 		s.WantNone()
-		s.set(Only(ends, setting))
+		s.Set(Only(ends, setting))
 		s.WantOnly(1, k.phase, k.reason)
 		NotBefore(t, time.Now(), begun, max(ends, 5*limit))
 		if took := time.Since(begun); !strings.HasSuffix(setting, "Rate") && took > max(ends, 5*limit)+limit/2 { // what a rate forgives takes longer
@@ -108,14 +108,14 @@ var steering = []promise{
 		})
 		c := s.Dial()
 		c.Get("/slow")
-		s.set(Only(2*Patience, "HandlerTimeout"))
+		s.Set(Only(2*Patience, "HandlerTimeout"))
 		c.Get("/slow")
-		s.set(Only(time.Minute))
+		s.Set(Only(time.Minute))
 		c.Get("/slow")
 		if st := s.Stats(); len(st.TimedOut) > 0 {
 			t.Errorf("timed out: %v", st.TimedOut)
 		}
-		s.set(Only(limit, "HandlerTimeout"))
+		s.Set(Only(limit, "HandlerTimeout"))
 		begun := c.Send(Get("/long"))
 		NotBefore(t, c.Refused(http.StatusServiceUnavailable), begun, limit)
 		s.WantOnly(1, "request", idle.ReasonPhase)
@@ -132,7 +132,7 @@ var steering = []promise{
 		c := s.Dial()
 		begun := c.Send(Get("/"))
 		Receive(t, working)
-		s.set(Only(limit, "HandlerTimeout"))
+		s.Set(Only(limit, "HandlerTimeout"))
 		NotBefore(t, c.Drain(), begun, limit)
 		s.WantOnly(1, "request", idle.ReasonPhase)
 	}},
@@ -142,9 +142,7 @@ var steering = []promise{
 		takeOver, _ := hijack(echoLines)
 		s := u.start(t, Only(time.Minute), func(r request) {
 			if r.Path() == "/own" {
-				if err := r.SetLimits(httplimits.RequestLimits{BodyTimeout: time.Minute, WriteTimeout: httplimits.Off}); err != nil {
-					t.Error(err)
-				}
+				NoError(t, r.SetLimits(httplimits.RequestLimits{BodyTimeout: time.Minute, WriteTimeout: httplimits.Off}))
 			}
 			if r.Path() == "/hijack" {
 				takeOver(r)
@@ -158,9 +156,7 @@ var steering = []promise{
 			for i := 0; !over.Load(); i++ {
 				to := Only(time.Minute, [][]string{{}, {"HandlerTimeout"}, {"IdleTimeout", "BodyRate"}}[i%3]...)
 				to.KeepAliveTimeout = []time.Duration{Patience, httplimits.Off}[i%2]
-				if err := s.SetTimeouts(to); err != nil {
-					t.Error(err)
-				}
+				NoError(t, s.SetTimeouts(to))
 				time.Sleep(ms)
 			}
 		})
@@ -194,12 +190,4 @@ var steering = []promise{
 		all.Wait()
 		s.WantNone()
 	}},
-}
-
-// set replaces the timeouts of the site.
-func (s *Site) set(to Timeouts) {
-	s.T.Helper()
-	if err := s.SetTimeouts(to); err != nil {
-		s.T.Fatal(err)
-	}
 }

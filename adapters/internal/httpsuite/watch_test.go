@@ -22,9 +22,7 @@ var ofWatch = append(watch, each("WatchedCountsOnce", wraps, map[string][]idle.P
 func watchedCountsOnce(t *testing.T, u under, _ string, policies []idle.Policy) {
 	h, ended := hijack(func(h hijacked) error {
 		for _, p := range policies {
-			if err := h.watch(p, nil); err != nil {
-				t.Error(err)
-			}
+			NoError(t, h.watch(p, nil))
 		}
 		return echoLines(h)
 	})
@@ -87,9 +85,7 @@ var watch = []promise{
 		h, ended := hijack(func(h hijacked) error {
 			defer h.Close()
 			defer close(heard)
-			if err := h.watch(p, nil); err != nil {
-				t.Error(err)
-			}
+			NoError(t, h.watch(p, nil))
 			for {
 				line, err := h.in.ReadString('\n')
 				if err != nil {
