@@ -11,8 +11,17 @@ import (
 
 // kinds are the kinds of HTTP/1 clients.
 var kinds = []func(*Client){
-	honest, honest, honest, honest, impatient, slowHandler,
-	noHeader, halfHeader, halfBody, idles, neverReads, lastMoment,
+	honest, honest, honest, honest, once(impatient), slowHandler,
+	once(noHeader), once(halfHeader), once(halfBody), once(idles), once(neverReads), lastMoment,
+}
+
+// once is a kind of client that connects once.
+func once(kind func(*caller)) func(*Client) {
+	return func(client *Client) {
+		if c := connect(client); c != nil {
+			kind(c)
+		}
+	}
 }
 
 // A caller is an HTTP/1 client.
@@ -111,11 +120,7 @@ func honest(client *Client) {
 }
 
 // impatient leaves in the middle of a request or a response.
-func impatient(client *Client) {
-	c := connect(client)
-	if c == nil {
-		return
-	}
+func impatient(c *caller) {
 	text := request(order{c.NextID(), 100_000, 100 * time.Millisecond, "plain"}, 1000)
 	c.send(text[:1+c.Rand.IntN(len(text))])
 	c.Pause(400)
@@ -191,16 +196,11 @@ func lastMoment(client *Client) {
 	}
 }
 
-func noHeader(c *Client) {
-	if c.Dial() {
-		c.WantEnd(time.Now(), "HandshakeTimeout", limits.HandshakeTimeout, LateAddr) // net/http doesn't read while RemoteAddr blocks
-	}
+func noHeader(c *caller) {
+	c.WantEnd(time.Now(), "HandshakeTimeout", limits.HandshakeTimeout, LateAddr) // net/http doesn't read while RemoteAddr blocks
 }
 
-func halfHeader(c *Client) {
-	if !c.Dial() {
-		return
-	}
+func halfHeader(c *caller) {
 	go io.Copy(io.Discard, c.Conn) // the 408 response
 	since := time.Now()
 	for _, b := range "POST / HT" { // a trickle doesn't extend the limit
@@ -210,10 +210,7 @@ func halfHeader(c *Client) {
 	c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
 }
 
-func halfBody(c *Client) {
-	if !c.Dial() {
-		return
-	}
+func halfBody(c *caller) {
 	go io.Copy(io.Discard, c.Conn)
 	text := request(order{c.NextID(), 10, 0, "plain"}, 2000)
 	io.WriteString(c.Conn, text[:len(text)-1500])
@@ -221,9 +218,8 @@ func halfBody(c *Client) {
 }
 
 // idles makes one request. Half of these clients then send a blank line, with which a header begins.
-func idles(client *Client) {
-	c := connect(client)
-	if c == nil || !c.exchange() {
+func idles(c *caller) {
+	if !c.exchange() {
 		return
 	}
 	since, setting, limit := time.Now(), "KeepAliveTimeout", limits.KeepAliveTimeout
@@ -242,11 +238,7 @@ func idles(client *Client) {
 
 // neverReads reads some responses fast and then none of the next one. They are large, or so small
 // that no write waits for them.
-func neverReads(client *Client) {
-	c := connect(client)
-	if c == nil {
-		return
-	}
+func neverReads(c *caller) {
 	size, n := 1_000_000, c.Rand.IntN(3)
 	if c.Rand.IntN(2) == 0 {
 		size, n = 4000, 100

@@ -8,67 +8,63 @@ import (
 
 // kinds2 are the kinds of HTTP/2 clients.
 func kinds2(secure bool) (all []func(*Client)) {
-	for _, kind := range []func(*Client, bool){
+	for _, kind := range []func(*talker){
 		honest2, honest2, honest2, honest2, honest2, leaves2, badStream, badStream, idles2, noPreface, halfBlock, neverReads2,
 	} {
-		all = append(all, func(c *Client) { kind(c, secure) })
+		all = append(all, func(c *Client) {
+			if t := talk(c, secure); t != nil {
+				kind(t)
+			}
+		})
 	}
 	return all
 }
 
 // honest2 makes requests. Often the next ones come just when KeepAliveTimeout passes.
-func honest2(c *Client, secure bool) {
-	for range 3 {
-		t := talk(c, secure)
-		if t == nil {
-			return
+func honest2(t *talker) {
+	for i := range 3 {
+		if i > 0 {
+			if t = talk(t.Client, t.secure); t == nil {
+				return
+			}
 		}
-		t.pace = time.Duration(c.Rand.IntN(2)*c.Rand.IntN(3000)) * time.Millisecond
+		t.pace = time.Duration(t.Rand.IntN(2)*t.Rand.IntN(3000)) * time.Millisecond
 		t.hello(usualWindow)
-		for range 1 + c.Rand.IntN(6) {
+		for range 1 + t.Rand.IntN(6) {
 			if !t.exchange() {
 				break
 			}
-			pause := time.Duration(c.Rand.IntN(1500)) * time.Millisecond
-			if c.Rand.IntN(2) == 0 {
-				pause = limits.KeepAliveTimeout + time.Duration(c.Rand.IntN(40)-4)*Tick/8
+			pause := time.Duration(t.Rand.IntN(1500)) * time.Millisecond
+			if t.Rand.IntN(2) == 0 {
+				pause = limits.KeepAliveTimeout + time.Duration(t.Rand.IntN(40)-4)*Tick/8
 			}
 			time.Sleep(pause)
 		}
-		t.nc.Close()
-		<-t.over
+		t.leave()
 	}
 }
 
 // leaves2 leaves in the middle of a request or a response.
-func leaves2(c *Client, secure bool) {
-	t := talk(c, secure)
-	if t == nil {
-		return
-	}
+func leaves2(t *talker) {
 	t.hello(usualWindow)
-	t.open(order{c.NextID(), 100_000, 100 * time.Millisecond, "plain"}, true, false)
-	c.Pause(400)
-	if c.Rand.IntN(2) == 0 {
-		c.Conn.Reset()
+	t.open(order{t.NextID(), 100_000, 100 * time.Millisecond, "plain"}, true, false)
+	t.Pause(400)
+	if t.Rand.IntN(2) == 0 {
+		t.Conn.Reset()
 	} else {
-		c.Conn.Close()
+		t.Conn.Close()
 	}
 	<-t.over
 }
 
 // badStream has one stream that stops, beside others that are served.
-func badStream(client *Client, secure bool) {
-	t := talk(client, secure)
-	if t == nil {
-		return
-	}
+func badStream(t *talker) {
 	t.hello(usualWindow)
-	o := order{client.NextID(), 10, 0, "plain"}
+	o := order{t.NextID(), 10, 0, "plain"}
 	var bad *call
 	limit, more := limits.BodyTimeout, time.Duration(0)
 	since := time.Now()
-	switch kind := client.Rand.IntN(5); kind {
+	switch kind := t.Rand.IntN(5); kind {
 	case 0, 1, 2: // the body stops
 		if kind == 0 {
 			o.kind = "hints"
@@ -106,8 +102,7 @@ func badStream(client *Client, secure bool) {
 			time.Sleep(30 * time.Second)
 			t.data(bad, 10, true)
 			t.wantResponse(bad)
-			t.nc.Close()
-			<-t.over
+			t.leave()
 			return
 		}
 	}
@@ -125,18 +120,16 @@ func badStream(client *Client, secure bool) {
 			case (bad.reset || late) && (took < limit || took > limit+more+Late):
 				t.Errorf("%s, stream %d, ended after %v, want %v to %v", bad.path(), bad.stream, took, limit, limit+more+Late)
 			}
-			t.nc.Close()
-			<-t.over
+			t.leave()
 			return
 		case <-time.After(time.Second):
 			if time.Since(since) > limit+more+Late {
 				t.Errorf("%s, stream %d, is open after %v", bad.path(), bad.stream, time.Since(since))
-				t.nc.Close()
-				<-t.over
+				t.leave()
 				return
 			}
 			if !t.isTold() {
-				if c := t.open(order{client.NextID(), 100, 0, "plain"}, false, false); c != nil {
+				if c := t.open(order{t.NextID(), 100, 0, "plain"}, false, false); c != nil {
 					t.wantResponse(c)
 				}
 			}
@@ -145,14 +138,9 @@ func badStream(client *Client, secure bool) {
 }
 
 // idles2 makes some requests and then only sends PINGs.
-func idles2(c *Client, secure bool) {
-	t := talk(c, secure)
-	if t == nil {
-		return
-	}
+func idles2(t *talker) {
 	if t.hello(usualWindow); !t.exchange() {
-		t.nc.Close()
-		<-t.over
+		t.leave()
 		return
 	}
 	t.mu.Lock()
@@ -163,37 +151,28 @@ func idles2(c *Client, secure bool) {
 			time.Sleep(300 * time.Millisecond)
 		}
 	}()
-	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
+	t.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
 	<-t.over
 }
 
-func noPreface(c *Client, secure bool) {
-	t := talk(c, secure)
-	if t == nil {
-		return
-	}
+func noPreface(t *talker) {
 	since := time.Now()
 	switch {
-	case c.Rand.IntN(2) == 0:
-	case secure:
+	case t.Rand.IntN(2) == 0:
+	case t.secure:
 		t.nc.(*tls.Conn).Handshake()
 	default: // ten bytes, which might begin an HTTP/1 request
 		io.WriteString(t.nc, preface[:10])
-		c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
+		t.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
 		return
 	}
-	c.WantEnd(since, "HandshakeTimeout", limits.HandshakeTimeout, LateAddr)
+	t.WantEnd(since, "HandshakeTimeout", limits.HandshakeTimeout, LateAddr)
 }
 
 // halfBlock begins a header block and doesn't end it. To the server that's no request.
-func halfBlock(c *Client, secure bool) {
-	t := talk(c, secure)
-	if t == nil {
-		return
-	}
+func halfBlock(t *talker) {
 	if t.hello(usualWindow); !t.exchange() {
-		t.nc.Close()
-		<-t.over
+		t.leave()
 		return
 	}
 	t.mu.Lock()
@@ -203,22 +182,18 @@ func halfBlock(c *Client, secure bool) {
 	t.writing.Lock()
 	t.mute = true
 	t.writing.Unlock()
-	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
+	t.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
 	<-t.over
 }
 
 // neverReads2 opens the flow-control windows wide and stops reading.
-func neverReads2(c *Client, secure bool) {
-	t := talk(c, secure)
-	if t == nil {
-		return
-	}
+func neverReads2(t *talker) {
 	t.pace = time.Minute
 	t.hello(1 << 30)
 	t.write(windowUpdate(0, 1<<30))
 	since := time.Now()
-	t.open(order{c.NextID(), 1_000_000, 0, "plain"}, false, false)
-	setting, limit, more := c.writeLimit(Buffer + 32<<10)
-	c.WantEnd(since, setting, limit, more)
+	t.open(order{t.NextID(), 1_000_000, 0, "plain"}, false, false)
+	setting, limit, more := t.writeLimit(Buffer + 32<<10)
+	t.WantEnd(since, setting, limit, more)
 	<-t.over
 }

@@ -23,18 +23,14 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-func TestHTTP2(t *testing.T) {
+func TestHTTP2(t *testing.T)        { runAll2(t, false) }
+func TestHTTP2OverTLS(t *testing.T) { runAll2(t, true) }
+
+func runAll2(t *testing.T, secure bool) {
 	httpsuite.Identity() // outside of virtual time
 	runAll(t, func(w *World, ln net.Listener, l httplimits.Timeouts) (Server, error) {
-		return startHTTP2(w, ln, l, false)
-	}, kinds2(false))
-}
-
-func TestHTTP2OverTLS(t *testing.T) {
-	httpsuite.Identity()
-	runAll(t, func(w *World, ln net.Listener, l httplimits.Timeouts) (Server, error) {
-		return startHTTP2(w, ln, l, true)
-	}, kinds2(true))
+		return startHTTP2(w, ln, l, secure)
+	}, kinds2(secure))
 }
 
 // handlerTimeout is the HandlerTimeout of half of the worlds.
@@ -67,9 +63,10 @@ func startHTTP2(w *World, ln net.Listener, limits httplimits.Timeouts, secure bo
 // A talker is an HTTP/2 client. A goroutine reads its frames.
 type talker struct {
 	*Client
-	nc   net.Conn      // carries plaintext
-	pace time.Duration // how long reading pauses once
-	over chan struct{} // closed when the reader has ended
+	secure bool
+	nc     net.Conn      // carries plaintext
+	pace   time.Duration // how long reading pauses once
+	over   chan struct{} // closed when the reader has ended
 
 	writing sync.Mutex
 	mute    bool           // if set, write drops all frames
@@ -105,7 +102,7 @@ func talk(c *Client, secure bool) *talker {
 	if !c.Dial() {
 		return nil
 	}
-	t := &talker{Client: c, nc: c.Conn, over: make(chan struct{}), calls: map[uint32]*call{}, last: 1<<31 - 1}
+	t := &talker{Client: c, secure: secure, nc: c.Conn, over: make(chan struct{}), calls: map[uint32]*call{}, last: 1<<31 - 1}
 	if secure {
 		_, config := httpsuite.Identity()
 		config.NextProtos = []string{"h2"}
@@ -113,6 +110,12 @@ func talk(c *Client, secure bool) *talker {
 	}
 	t.fields = hpack.NewDecoder(4096, nil)
 	return t
+}
+
+// leave closes the connection.
+func (t *talker) leave() {
+	t.nc.Close()
+	<-t.over
 }
 
 // hello sends the preface and starts the reader. Streams begin with the given window.
