@@ -78,53 +78,6 @@ func ExampleSetLimits() {
 	// Prints: 200 OK 10 bytes
 }
 
-// Two uploads share a connection of HTTP/2. One of them has been given more time.
-func ExampleSetLimits_http2() {
-	upload := func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/patient" {
-			if err := idlehttp.SetLimits(r, idlehttp.RequestLimits{BodyTimeout: 10 * time.Minute}); err != nil {
-				log.Print(err)
-			}
-		}
-		if n, err := io.Copy(io.Discard, r.Body); err == nil {
-			fmt.Fprint(w, n, " bytes")
-		}
-	}
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{Handler: http.HandlerFunc(upload), Protocols: protocols}
-	ln := listen()
-	defer server.Close()
-	go idlehttp.Serve(server, ln, idlehttp.Timeouts{BodyTimeout: time.Second})
-
-	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
-	goOn := make(chan struct{})
-	post := func(path string) string {
-		body, more := io.Pipe()
-		go func() {
-			io.WriteString(more, "hello")
-			<-goOn
-			io.WriteString(more, "world")
-			more.Close()
-		}()
-		response, err := client.Post("http://"+ln.Addr().String()+path, "", body)
-		if err != nil {
-			return err.Error()
-		}
-		defer response.Body.Close()
-		b, _ := io.ReadAll(response.Body)
-		return response.Status + " " + string(b)
-	}
-	patient := make(chan string)
-	go func() { patient <- post("/patient") }()
-	fmt.Println("/usual:", post("/usual"))
-	close(goOn)
-	fmt.Println("/patient:", <-patient)
-	// Prints:
-	// /usual: 408 Request Timeout
-	// /patient: 200 OK 10 bytes
-}
-
 // Server-sent events that may be silent for hours. Comments keep the connection awake, and
 // find clients that have vanished. The route has limits of its own.
 func ExampleKeepStream() {

@@ -14,7 +14,6 @@ func TestExamples(t *testing.T) {
 		ExampleSetLimits,
 		ExampleWrap_shutdown,
 		Example_mostUnsent,
-		ExampleSetLimits_http2,
 	} {
 		intime.Prints(t, example)
 	}

@@ -3,14 +3,22 @@
 package idlehttp
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
+
+// start2 starts a server that speaks HTTP/2, by TLS or not.
+func start2(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
+	t.Helper()
+	return start(t, secure, limits, h, append(prepare, func(server *http.Server) { speak2(server, secure) })...)
+}
 
 // A server without HTTP/2 has none by us.
 func TestHTTP2SwitchedOff(t *testing.T) {
@@ -58,4 +66,26 @@ func TestHalfPrefaceWithoutTLS(t *testing.T) {
 		c.Drain()
 	}
 	s.WantOnly(uint64(len(parts)), "request header", idle.ReasonPhase)
+}
+
+// A client that takes nothing any more, though it has opened its windows, is cut by the
+// write timeout, long before that of streams.
+func TestHTTP2DeadClient(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		limits := httpsuite.Only(400*ms, "WriteTimeout")
+		ended := make(chan error, 1)
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+			_, err := w.Write(bytes.Repeat(httpsuite.Large, 2))
+			ended <- err
+		})
+		f := s.dialFramed(1 << 30)
+		f.Narrow(16 << 10)
+		f.update(0, 1<<30)
+		begun := f.open(1, getBlock, endStream)
+		if err := httpsuite.Receive(t, ended); err == nil {
+			t.Error("all has been written")
+		}
+		httpsuite.NotBefore(t, time.Now(), begun, limits.WriteTimeout)
+		s.WantOnly(1, "streams", idle.ReasonWrite)
+	})
 }

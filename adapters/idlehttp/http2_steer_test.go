@@ -209,29 +209,6 @@ func TestHTTP2HandlerTimeoutComesAndGoes(t *testing.T) {
 	})
 }
 
-// TestHTTP2KeepAliveTimeoutBesideKeepalives: the limit passes although the client sends, every 20 ms, frames that carry no request or
-// response, and the server answers them.
-func TestHTTP2KeepAliveTimeoutBesideKeepalives(t *testing.T) {
-	const limit = 3 * time.Second
-	for name, text := range map[string]string{
-		"PING":          ping,
-		"PING, ACK":     frame(typePing, 1, 0, "12345678"),
-		"SETTINGS":      frame(typeSettings, 0, 0, ""),
-		"WINDOW_UPDATE": frame(typeWindowUpdate, 0, 0, number(1)),
-		"PRIORITY":      frame(typePriority, 0, 1, "\x00\x00\x00\x00\x01"),
-		"unknown":       frame(99, 0, 0, "?"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, httpsuite.Only(limit, "KeepAliveTimeout"), defaultWindow, answers, func(t *testing.T, f framed) {
-				begun := f.get(1)
-				f.again(text, 20*ms)
-				within(t, f.Drain().Sub(begun), limit)
-				f.site.WantOnly(1, "keep-alive", idle.ReasonPhase)
-			})
-		})
-	}
-}
-
 // TestHTTP2IdleBesideKeepalives: evictions, drains and EndIfIdle go by use. alice and carol send PINGs for a minute, and bob has
 // made a request meanwhile. A newcomer takes the place of one of them.
 func TestHTTP2IdleBesideKeepalives(t *testing.T) {
