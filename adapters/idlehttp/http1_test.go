@@ -48,6 +48,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("the handler got %v, want BodyTimeout", err)
 			}
 		}, http.StatusRequestTimeout},
+		"closes the body": {"BodyTimeout", func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() }, http.StatusRequestTimeout}, // net/http reads it before
 		"by the server's handler": {"BodyTimeout", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/error" {
 				w.WriteHeader(http.StatusTeapot)

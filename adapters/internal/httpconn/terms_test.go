@@ -62,6 +62,7 @@ func TestSetTimeoutsRefuses(t *testing.T) {
 			{httplimits.Timeouts{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -1}}, "WriteRate.Grace is -1ns"},
 			{httplimits.Timeouts{Hijacked: idle.Policy{Heartbeat: beat}}, "Hijacked.Heartbeat is active"},
 			{httplimits.Timeouts{Hijacked: idle.Policy{IdleTimeout: -2}}, "IdleTimeout is -2ns"},
+			{httplimits.Timeouts{MaxAgeJitter: time.Second}, "MaxAgeJitter is 1s, but MaxAge is off; set MaxAge too"},
 			{httplimits.Timeouts{Idle: idle.Options{Tick: time.Second}}, "Idle.Tick is 1s, but the listener was made with 20ms"},
 			{httplimits.Timeouts{Idle: idle.Options{Shards: 3}}, "Idle.Shards is 3"},
 			{httplimits.Timeouts{Idle: idle.Options{Budget: 3}}, "Idle.Budget is 3ns"},

@@ -214,15 +214,16 @@ func inShutdown(t *testing.T, idleTimeout time.Duration, shut func(context.Conte
 	})
 }
 
-// TestWatchDuringAShutdown gives a hijacked connection limits during a Shutdown of two listeners. The
+// TestWatchDuringAShutdown gives a hijacked connection limits during a Shutdown of two listeners of a server. The
 // Shutdown waits for it, but it isn't closed while its OnEnd is running.
 func TestWatchDuringAShutdown(t *testing.T) {
 	for name, limit := range map[string]time.Duration{"live": time.Hour, "ending": 4900 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			shut := func(context.Context) error { return nil }
+			shuts := 0
+			shut := func(context.Context) error { shuts++; return nil }
 			inShutdown(t, time.Hour, shut, func(t *testing.T, late *Listener, _ *Conn, _ *wire) {
 				early, c, w := accepted(t, unlimited())
-				SetServer(early, early, shut, nil)
+				SetServer(early, late, shut, nil) // the same server
 				c.Hijack()
 				farewell := httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) {
 					time.Sleep(time.Second / 2)
@@ -239,8 +240,8 @@ func TestWatchDuringAShutdown(t *testing.T) {
 				if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: 10 * time.Second}, []*outer{{early}, {late}}); err != nil {
 					t.Error(err)
 				}
-				if open := early.Stats().Live; open != 0 || time.Since(begun) < 10*time.Second {
-					t.Errorf("%d are open after a Shutdown of %v", open, time.Since(begun))
+				if open := early.Stats().Live; open != 0 || time.Since(begun) < 10*time.Second || shuts != 1 {
+					t.Errorf("%d are open after a Shutdown of %v; the server was shut down %d times", open, time.Since(begun), shuts)
 				}
 				time.Sleep(time.Second)
 				if !w.isClosed() {
