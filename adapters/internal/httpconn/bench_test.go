@@ -24,35 +24,39 @@ func (l stillListener) Accept() (net.Conn, error) {
 	return still{nc.(*net.TCPConn)}, nil
 }
 
+// stillConn connects to a listener of still connections.
+func stillConn(tb testing.TB, limits httplimits.Timeouts) *Conn {
+	tb.Helper()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l, err := NewListener("httpconn", stillListener{bare}, limits, NoHTTP2)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	nc, err := l.Accept()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { client.Close(); nc.Close(); l.Close() })
+	c := nc.(*Conn)
+	c.Accepted(nc)
+	return c
+}
+
 // BenchmarkRequest is what the timeouts add to a request without a body, when
 // all is in the first-level caches: a Read, a Write, and the end of the request.
 func BenchmarkRequest(b *testing.B) {
-	bare, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := NewListener("httpconn", stillListener{bare}, httplimits.Timeouts{}, NoHTTP2)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer client.Close()
-	nc, err := l.Accept()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer nc.Close()
-	c := Find(l, nc)
-	c.Accepted(nc)
-	buf := make([]byte, 100)
+	c, buf := stillConn(b, httplimits.Timeouts{}), make([]byte, 100)
 	b.ReportAllocs()
 	for b.Loop() {
-		nc.Read(buf)
-		nc.Write(buf)
+		c.Read(buf)
+		c.Write(buf)
 		c.Idle()
 	}
 }

@@ -120,9 +120,6 @@ func ListenerOf(c *Conn) *Listener { return c.listener }
 
 // Find returns the connection of l that nc is or wraps, or nil if there is none.
 func Find(l *Listener, nc net.Conn) *Conn {
-	if c, ok := nc.(*Conn); ok && c.listener == l {
-		return c
-	}
 	if c := Unwrap(nc); c != nil && c.listener == l {
 		return c
 	}

@@ -3,7 +3,6 @@
 package httpconn
 
 import (
-	"net"
 	"testing"
 	"time"
 
@@ -14,25 +13,7 @@ import (
 // of its header.
 func TestNoAllocation(t *testing.T) {
 	for _, handler := range []time.Duration{0, time.Minute} {
-		bare, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := NewListener("httpconn", stillListener{bare}, httplimits.Timeouts{HandlerTimeout: handler}, NoHTTP2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		nc, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := nc.(*Conn)
-		c.Accepted(nc)
-		buf := make([]byte, 100)
+		c, buf := stillConn(t, httplimits.Timeouts{HandlerTimeout: handler}), make([]byte, 100)
 		for name, request := range map[string]func(){
 			"without a body": func() { c.Read(buf); c.Write(buf); c.Idle() },
 			"with a body":    func() { c.Read(buf); c.HeaderRead(); c.Read(buf); c.Write(buf); c.Idle() },
@@ -48,8 +29,5 @@ func TestNoAllocation(t *testing.T) {
 				t.Errorf("%s, handler limit %v: %v allocations", name, handler, n)
 			}
 		}
-		client.Close()
-		c.Close()
-		l.Close()
 	}
 }
