@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"io"
 	"mime/multipart"
 	"net"
@@ -37,65 +36,16 @@ func answers(w http.ResponseWriter, _ *http.Request) {
 	w.Write(make([]byte, 4096))
 }
 
-// The settings of a server hold for HTTP/2, those too that are made after Wrap.
-func TestHTTP2Settings(t *testing.T) {
-	inBubbles(t, func(t *testing.T, secure bool) {
-		var log httpsuite.Journal
-		handled := make(chan string, 2)
-		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
-			handled <- r.Method
-			panic("on purpose")
-		}, func(server *http.Server) {
-			server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 77}
-			server.ErrorLog.SetOutput(&log)
-			server.ErrorLog.SetPrefix("mine: ")
-		})
-		s.server.MaxHeaderBytes = 100_000
-		s.server.DisableGeneralOptionsHandler = true
-		f := s.dial2()
-		settings := map[uint16]uint32{}
-		f.wantFrame("the server's settings", func(g got) bool {
-			for b := g.payload; g.kind == typeSettings && len(b) >= 6; b = b[6:] {
-				settings[binary.BigEndian.Uint16(b)] = binary.BigEndian.Uint32(b[2:])
-			}
-			return len(settings) > 0
-		})
-		const maxStreams, maxHeaderList = 3, 6
-		if n, size := settings[maxStreams], settings[maxHeaderList]; n != 77 || size < 100_000 || size > 101_000 {
-			t.Errorf("the settings are %v", settings)
-		}
-		f.open(1, "\x02\x07OPTIONS\x87\x04\x01*\x41\x04test", endStream)
-		if got := httpsuite.Receive(t, handled); got != "OPTIONS" {
-			t.Errorf("the handler is called for %s", got)
-		}
-		httpsuite.Eventually(t, "the panic is logged", func() bool {
-			return strings.HasPrefix(log.Text(), "mine: http2: panic serving "+f.LocalAddr().String()+": on purpose\n")
-		})
-	})
-}
-
-// What a handler pushes has the scheme of the request, which the server knows from the
-// connection.
+// What a handler pushes is promised.
 func TestHTTP2Push(t *testing.T) {
-	inBubbles(t, func(t *testing.T, secure bool) {
-		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/" {
-				httpsuite.NoError(t, w.(http.Pusher).Push("/pushed", nil))
-			}
-		})
-		f := s.dial2()
-		scheme, indexed := "\x86", byte(0x86) // http and https in HPACK's static table
-		if secure {
-			scheme, indexed = "\x87", 0x87
+	virtual(t, all(patience), defaultWindow, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			httpsuite.NoError(t, w.(http.Pusher).Push("/pushed", nil))
 		}
-		f.open(1, "\x82"+scheme+"\x84\x41\x04test", endStream)
+	}, func(t *testing.T, f framed) {
+		f.open(1, getBlock, endStream)
 		const typePushPromise = 5
-		f.wantFrame("a promise", func(g got) bool {
-			if g.kind == typePushPromise && (g.code(0) != 2 || g.payload[5] != indexed) {
-				t.Errorf("stream %d is promised with the header %q", g.code(0), g.payload[4:])
-			}
-			return g.kind == typePushPromise
-		})
+		f.wantFrame("a promise", func(g got) bool { return g.kind == typePushPromise && g.code(0) == 2 })
 		ended := map[uint32]bool{} // in either order; Push may fail if the client leaves before the handler has returned
 		f.wantFrame("the ends of both responses", func(g got) bool {
 			if g.kind <= typeHeaders && g.flags&endStream != 0 {

@@ -5,16 +5,13 @@ package idlehttp
 import (
 	"context"
 	"crypto/tls"
-	"log"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
-	"github.com/idlewheel/idlewheel/idle"
 )
 
 // The hooks of a server see the connections that they would see without us, and
@@ -83,53 +80,4 @@ func TestHooksOfTheUser(t *testing.T) {
 		s.server.Shutdown(t.Context())
 		httpsuite.Receive(t, told)
 	})
-}
-
-// What is not about our timeouts reaches the server's log as before, with its prefix, once.
-func TestLogOfOthers(t *testing.T) {
-	t.Parallel()
-	var j httpsuite.Journal
-	limits := httpsuite.Only(300*ms, "HandshakeTimeout")
-	var others httpsuite.Gate
-	limits.OnTimeout = others.Keep
-	s := start(t, true, limits, func(http.ResponseWriter, *http.Request) { panic("on purpose") },
-		func(server *http.Server) { server.ErrorLog = log.New(&j, "mine: ", 0) })
-
-	c := s.Dial()
-	c.Send(httpsuite.Get("/"))
-	c.WantClosed()
-	plain := s.DialBare()
-	plain.Send(httpsuite.Get("/"))
-	plain.Want(http.StatusBadRequest)
-	quit := s.DialBare()
-	quit.Send("\x16\x03\x01")
-	quit.Close()
-	for _, want := range []string{
-		"mine: http: panic serving " + c.LocalAddr().String() + ": on purpose\n",
-		"mine: http: TLS handshake error from " + plain.LocalAddr().String() + ": client sent an HTTP request to an HTTPS server\n",
-		"mine: http: TLS handshake error from " + quit.LocalAddr().String() + ": ",
-	} {
-		httpsuite.Eventually(t, "logged: "+want, func() bool { return strings.Contains(j.Text(), want) })
-	}
-	others.Open()
-	s.DialBare().WantClosed() // this one is not told of
-	s.WantOnly(1, "handshake", idle.ReasonPhase)
-	if text := j.Text(); strings.Count(text, "mine: ") != 3 || strings.Contains(text, "\n\n") || strings.Contains(text, "timeout") {
-		t.Errorf("logged:\n%s", text)
-	}
-}
-
-// With TLS the end of the handshake is not known: the first header has to come within its
-// time, be HeaderTimeout longer than that or shorter.
-func TestFirstHeaderWithTLS(t *testing.T) {
-	t.Parallel()
-	for _, header := range []time.Duration{50 * ms, time.Minute} {
-		limits := httpsuite.Off()
-		limits.HandshakeTimeout, limits.HeaderTimeout = 500*ms, header
-		s := start(t, true, limits, unreachable(t))
-		c := s.Dial()
-		defer c.Trickle(httpsuite.Get("/")[:20]+strings.Repeat("X", 1000), 30*ms)()
-		httpsuite.NotBefore(t, c.WantClosed(), c.Begun, limits.HandshakeTimeout)
-		s.WantOnly(1, "handshake", idle.ReasonPhase)
-	}
 }

@@ -113,6 +113,52 @@ func TestQuiet(t *testing.T) { // not parallel: there is one standard log
 	}
 }
 
+// What is not about our timeouts reaches the server's log as before, with its prefix, once.
+func TestLogOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j httpsuite.Journal
+		s := startInMemory(t, true, httpsuite.Only(300*ms, "HandshakeTimeout"), func(http.ResponseWriter, *http.Request) { panic("on purpose") },
+			func(server *http.Server) { server.ErrorLog = log.New(&j, "mine: ", 0) })
+		c, plain, quit := s.Dial(), s.DialBare(), s.DialBare()
+		c.Send(httpsuite.Get("/"))
+		c.WantClosed()
+		plain.Send(httpsuite.Get("/"))
+		plain.Want(http.StatusBadRequest)
+		quit.Send("\x16\x03\x01")
+		quit.Close()
+		s.DialBare().WantClosed() // this one is not told of
+		s.WantOnly(1, "handshake", idle.ReasonPhase)
+		for _, want := range []string{
+			"mine: http: panic serving " + c.LocalAddr().String() + ": on purpose\n",
+			"mine: http: TLS handshake error from " + plain.LocalAddr().String() + ": client sent an HTTP request to an HTTPS server\n",
+			"mine: http: TLS handshake error from " + quit.LocalAddr().String() + ": ",
+		} {
+			if !strings.Contains(j.Text(), want) {
+				t.Errorf("not logged: %s", want)
+			}
+		}
+		if text := j.Text(); strings.Count(text, "mine: ") != 3 || strings.Contains(text, "\n\n") || strings.Contains(text, "timeout") {
+			t.Errorf("logged:\n%s", text)
+		}
+	})
+}
+
+// With TLS the end of the handshake is not known: the first header has to come within its
+// time, be HeaderTimeout longer than that or shorter.
+func TestFirstHeaderWithTLS(t *testing.T) {
+	for _, header := range []time.Duration{50 * ms, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			limits := httpsuite.Off()
+			limits.HandshakeTimeout, limits.HeaderTimeout = 500*ms, header
+			s := startInMemory(t, true, limits, unreachable(t))
+			c := s.Dial()
+			defer c.Trickle(httpsuite.Get("/")[:20]+strings.Repeat("X", 1000), 30*ms)()
+			httpsuite.NotBefore(t, c.WantClosed(), c.Begun, limits.HandshakeTimeout)
+			s.WantOnly(1, "handshake", idle.ReasonPhase)
+		})
+	}
+}
+
 // Timeouts of a server's own would work against those here, and are refused with an error
 // that names the field, its value and what to set instead. The server stays as it was.
 func TestRefusedServers(t *testing.T) {
