@@ -1,11 +1,9 @@
 package httpsuite
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -154,28 +152,24 @@ var ofDrain = []promise{
 
 	// Hijacked connections are ended too. If one is watched, OnDrain is called first.
 	{"DrainEndsHijacked", usual, func(t *testing.T, u under) {
-		told := make(chan struct{}, 1)
-		s := u.start(t, All(Patience), func(r request) {
-			path := r.Path()
-			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
-				defer c.Close()
-				if path == "/watched" {
-					if err := r.Watch(c, idle.Policy{IdleTimeout: time.Hour, WriteTimeout: limit}, httplimits.Callbacks{OnDrain: func() {
-						io.WriteString(c, "bye\n")
-						told <- struct{}{}
-					}}); err != nil {
-						t.Error(err)
-					}
-				}
-				io.WriteString(c, "ready\n")
-				io.Copy(io.Discard, c)
-			})
+		told, which := make(chan struct{}, 1), 0
+		h, _ := hijack(func(h hijacked) error {
+			if which++; which == 1 {
+				NoError(t, h.watch(idle.Policy{IdleTimeout: time.Hour, WriteTimeout: limit}, httplimits.Callbacks{OnDrain: func() {
+					io.WriteString(h, "bye\n")
+					told <- struct{}{}
+				}}))
+			}
+			io.WriteString(h, "set\n")
+			_, err := io.Copy(io.Discard, h.in)
+			return err
 		})
+		s := u.start(t, All(Patience), h)
 		watched, alone := s.Dial(), s.Dial()
-		watched.Send(strings.Replace(Upgrade, "/hijack", "/watched", 1))
-		watched.Line("ready")
-		alone.Send(Upgrade)
-		alone.Line("ready")
+		for _, c := range []*Client{watched, alone} {
+			c.upgrade()
+			c.Line("set")
+		}
 		ended := s.drain(idle.Drain{})
 		watched.Line("bye")
 		Receive(t, told)

@@ -1,7 +1,6 @@
 package httpsuite
 
 import (
-	"bufio"
 	"io"
 	"log/slog"
 	"net"
@@ -12,26 +11,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// watching returns a handler that hijacks connections, calls Watch, and then use. The channel
-// gets the results of use.
-func watching(t *testing.T, p idle.Policy, callbacks func(net.Conn) httplimits.Callbacks, use func(net.Conn) error) (func(request), chan error) {
-	ended := make(chan error, 10)
-	return func(r request) {
-		r.Hijack(func(c net.Conn, _ *bufio.Reader) {
-			defer c.Close()
-			io.WriteString(c, "ready\n")
-			NoError(t, r.Watch(c, p, callbacks(c)))
-			ended <- use(c)
-		})
-	}, ended
-}
-
-// readAll reads until the end.
-func readAll(c net.Conn) error {
-	_, err := io.Copy(io.Discard, c)
-	return err
-}
-
 func ofFarewells() []promise {
 	return append(farewells, each("FarewellFails", usual, map[string]bool{"not taken": false, "panics": true}, farewellFails)...)
 }
@@ -39,9 +18,9 @@ func ofFarewells() []promise {
 var farewells = []promise{
 	// OnEnd of a watched connection may write a farewell. Then the connection ends.
 	{"Farewell", wraps, func(t *testing.T, u under) {
-		h, ended := watching(t, idle.Policy{IdleTimeout: limit}, func(c net.Conn) httplimits.Callbacks {
+		h, ended := hijack(watched(t, idle.Policy{IdleTimeout: limit}, func(c net.Conn) httplimits.Callbacks {
 			return httplimits.Callbacks{OnEnd: func(err *idle.TimeoutError) { io.WriteString(c, "bye after "+err.Setting+"\n") }}
-		}, readAll)
+		}))
 		s := u.start(t, Off(), h)
 		c := s.Dial()
 		begun := c.Send(Upgrade)
@@ -54,9 +33,9 @@ var farewells = []promise{
 
 	// At MaxAge, OnDrain of a watched connection is called. The age counts from the accept.
 	{"AskedToFinish", wraps, func(t *testing.T, u under) {
-		h, ended := watching(t, idle.Policy{MaxAge: limit, MaxAgeGrace: Patience}, func(c net.Conn) httplimits.Callbacks {
+		h, ended := hijack(watched(t, idle.Policy{MaxAge: limit, MaxAgeGrace: Patience}, func(c net.Conn) httplimits.Callbacks {
 			return httplimits.Callbacks{OnDrain: func() { io.WriteString(c, "enough\n") }}
-		}, readAll)
+		}))
 		s := u.start(t, Off(), h)
 		begun := time.Now()
 		c := s.Dial()
@@ -77,24 +56,23 @@ func farewellFails(t *testing.T, u under, _ string, panics bool) {
 		t.Skip("the farewell waits for a mutex of crypto/tls, so virtual time would stand still")
 	}
 	told, over := make(chan error, 1), make(chan bool)
-	use := readAll
-	if !panics {
-		use = func(c net.Conn) error {
-			_, err := c.Write(Large)
-			<-over // fasthttp reuses c once the handler has returned
-			return err
-		}
-	}
-	h, ended := watching(t, idle.Policy{IdleTimeout: limit}, func(c net.Conn) httplimits.Callbacks {
-		return httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) {
+	h, ended := hijack(func(h hijacked) (err error) {
+		NoError(t, h.watch(idle.Policy{IdleTimeout: limit}, httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) {
 			if panics {
 				panic("on purpose")
 			}
 			defer close(over)
-			_, err := c.Write(Large)
+			_, err := h.Write(Large)
 			told <- err
-		}}
-	}, use)
+		}}))
+		if panics {
+			_, err = io.Copy(io.Discard, h.in)
+			return err
+		}
+		_, err = h.Write(Large)
+		<-over // fasthttp reuses the connection once the handler has returned
+		return err
+	})
 	to := Off()
 	to.Idle.Logger = slog.New(slog.DiscardHandler)
 	s := u.start(t, to, h)

@@ -17,11 +17,11 @@ import (
 type hijacked struct {
 	net.Conn
 	in    *bufio.Reader
-	watch func(p idle.Policy, ping func() error) error
+	watch func(p idle.Policy, on httplimits.Callbacks) error
 }
 
-// hijack returns a handler that, at the path /hijack, hijacks the connection, writes "ready"
-// and calls use. The channel gets the results of use.
+// hijack returns a handler that, at the path /hijack, hijacks the connection, writes "ready",
+// calls use, and closes the connection. The channel gets the results of use.
 func hijack(use func(hijacked) error) (func(request), chan error) {
 	ended := make(chan error, 10)
 	return func(r request) {
@@ -30,8 +30,9 @@ func hijack(use func(hijacked) error) (func(request), chan error) {
 			return
 		}
 		r.Hijack(func(c net.Conn, in *bufio.Reader) {
+			defer c.Close()
 			io.WriteString(c, "ready\n")
-			ended <- use(hijacked{c, in, func(p idle.Policy, ping func() error) error { return r.Watch(c, p, httplimits.Callbacks{Ping: ping}) }})
+			ended <- use(hijacked{c, in, func(p idle.Policy, on httplimits.Callbacks) error { return r.Watch(c, p, on) }})
 		})
 	}, ended
 }
@@ -55,7 +56,6 @@ func reach[T any](c net.Conn) (found T) {
 
 // echoLines sends back each line that it reads, and returns the error that ended this.
 func echoLines(h hijacked) error {
-	defer h.Close()
 	for {
 		line, err := h.in.ReadString('\n')
 		if err != nil {
@@ -64,6 +64,15 @@ func echoLines(h hijacked) error {
 		if _, err := io.WriteString(h, line); err != nil {
 			return err
 		}
+	}
+}
+
+// watched is a use of hijack that applies p and reads until the end.
+func watched(t *testing.T, p idle.Policy, on func(c net.Conn) httplimits.Callbacks) func(hijacked) error {
+	return func(h hijacked) error {
+		NoError(t, h.watch(p, on(h.Conn)))
+		_, err := io.Copy(io.Discard, h.in)
+		return err
 	}
 }
 

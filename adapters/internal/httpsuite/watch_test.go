@@ -17,12 +17,20 @@ var ofWatch = append(watch, each("WatchedCountsOnce", wraps, map[string][]idle.P
 	"freed again":   {{Name: "lines", IdleTimeout: Patience}, {}},
 }, watchedCountsOnce)...)
 
+// pings are callbacks that ping by a line.
+func pings(h hijacked) httplimits.Callbacks {
+	return httplimits.Callbacks{Ping: func() error {
+		_, err := io.WriteString(h, "ping\n")
+		return err
+	}}
+}
+
 // watchedCountsOnce tests that a connection that is hijacked, watched, and watched again counts once in the Stats of the
 // listener. It also counts once in the Stats of the tracker, which metrics use.
 func watchedCountsOnce(t *testing.T, u under, _ string, policies []idle.Policy) {
 	h, ended := hijack(func(h hijacked) error {
 		for _, p := range policies {
-			NoError(t, h.watch(p, nil))
+			NoError(t, h.watch(p, httplimits.Callbacks{}))
 		}
 		return echoLines(h)
 	})
@@ -46,13 +54,7 @@ var watch = []promise{
 	{"Watch", wraps, func(t *testing.T, u under) {
 		beat := idle.Heartbeat{Interval: 100 * ms, Timeout: limit, Misses: 2}
 		h, ended := hijack(func(h hijacked) error {
-			err := h.watch(idle.Policy{Name: "lines", Heartbeat: beat}, func() error {
-				_, err := io.WriteString(h, "ping\n")
-				return err
-			})
-			if err != nil {
-				t.Error(err)
-			}
+			NoError(t, h.watch(idle.Policy{Name: "lines", Heartbeat: beat}, pings(h)))
 			return echoLines(h)
 		})
 		s := u.start(t, All(time.Second), h)
@@ -83,9 +85,8 @@ var watch = []promise{
 		p := idle.Policy{Name: "lines", Heartbeat: idle.Heartbeat{Interval: limit, Passive: true}}
 		beats, heard := 0, make(chan bool, 100)
 		h, ended := hijack(func(h hijacked) error {
-			defer h.Close()
 			defer close(heard)
-			NoError(t, h.watch(p, nil))
+			NoError(t, h.watch(p, httplimits.Callbacks{}))
 			for {
 				line, err := h.in.ReadString('\n')
 				if err != nil {
@@ -123,14 +124,7 @@ var watch = []promise{
 		used := make(chan time.Time, 1)
 		p := idle.Policy{Name: "lines", ExplicitUse: true, IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: 50 * ms, Timeout: 2 * Patience}}
 		h, ended := hijack(func(h hijacked) error {
-			defer h.Close()
-			err := h.watch(p, func() error {
-				_, err := io.WriteString(h, "ping\n")
-				return err
-			})
-			if err != nil {
-				t.Error(err)
-			}
+			NoError(t, h.watch(p, pings(h)))
 			for {
 				switch line, err := h.in.ReadString('\n'); {
 				case err != nil:
@@ -163,9 +157,9 @@ var watch = []promise{
 	{"WatchRefuses", wraps, func(t *testing.T, u under) {
 		refuses := func(err error, says string) { WantError(t, err, u.pkg+": ", says) }
 		takeOver, _ := hijack(func(h hijacked) error {
-			ping := func() error { return nil }
-			refuses(h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, nil), "Callbacks.Ping is nil")
-			refuses(h.watch(idle.Policy{IdleTimeout: -1}, ping), "IdleTimeout is -1ns")
+			none := httplimits.Callbacks{}
+			refuses(h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, none), "Callbacks.Ping is nil")
+			refuses(h.watch(idle.Policy{IdleTimeout: -1}, none), "IdleTimeout is -1ns")
 			return echoLines(h)
 		})
 		s := u.start(t, Only(time.Minute), func(r request) {
