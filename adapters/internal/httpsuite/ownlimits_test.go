@@ -25,15 +25,20 @@ func ofOwnLimits() []promise {
 	}, ownLimitsCut))
 }
 
+// own is a handler that gives requests of /own limits of their own.
+func own(t *testing.T, limits httplimits.RequestLimits, h func(request)) func(request) {
+	return func(r request) {
+		if r.Path() == "/own" {
+			NoError(t, r.SetLimits(limits))
+		}
+		h(r)
+	}
+}
+
 var ownLimits = []promise{
 	// A download whose client pauses is completed under its own limits. The next one is cut.
 	{"OwnLimitsOfAResponse", usual, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "WriteTimeout"), func(r request) {
-			if r.Path() == "/own" {
-				NoError(t, r.SetLimits(httplimits.RequestLimits{WriteTimeout: time.Minute}))
-			}
-			r.Write(Large)
-		})
+		s := u.start(t, Only(limit, "WriteTimeout"), own(t, httplimits.RequestLimits{WriteTimeout: time.Minute}, func(r request) { r.Write(Large) }))
 		c := s.Dial()
 		c.Send(Get("/own"))
 		time.Sleep(3 * limit)
@@ -48,14 +53,13 @@ var ownLimits = []promise{
 	{"OwnHandlerTimeout", everywhere, func(t *testing.T, u under) {
 		h, _, release := routes(t, u, false)
 		defer release()
-		s := u.start(t, Only(limit, "HandlerTimeout"), func(r request) {
+		s := u.start(t, Only(limit, "HandlerTimeout"), own(t, httplimits.RequestLimits{HandlerTimeout: httplimits.Off}, func(r request) {
 			if r.Path() == "/own" {
-				NoError(t, r.SetLimits(httplimits.RequestLimits{HandlerTimeout: httplimits.Off}))
 				time.Sleep(3 * limit)
 				return
 			}
 			h(r)
-		})
+		}))
 		c := s.Dial()
 		c.Get("/own")
 		sent := c.Send(Get("/long"))
@@ -65,15 +69,10 @@ var ownLimits = []promise{
 
 	// A request's own limits end with it, even if the next request is pipelined behind it.
 	{"OwnLimitsAndPipelining", usual, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "BodyTimeout"), func(r request) {
-			if r.Path() == "/own" {
-				NoError(t, r.SetLimits(httplimits.RequestLimits{BodyTimeout: httplimits.Off}))
-			}
-			echo(r)
-		})
-		for _, own := range []string{Get("/own"), postTo("/own", 5) + "hello"} {
+		s := u.start(t, Only(limit, "BodyTimeout"), own(t, httplimits.RequestLimits{BodyTimeout: httplimits.Off}, echo))
+		for _, request := range []string{Get("/own"), postTo("/own", 5) + "hello"} {
 			c := s.Dial()
-			begun := c.Send(own + Post(10) + "hello")
+			begun := c.Send(request + Post(10) + "hello")
 			NotBefore(t, c.Drain(), begun, limit)
 		}
 		s.WantOnly(2, "request", idle.ReasonRead)
@@ -82,15 +81,12 @@ var ownLimits = []promise{
 
 // ownLimitsOfABody tests that an upload that's slower than the listener allows is served under its own limits. The next
 // one on the same connection is cut.
-func ownLimitsOfABody(t *testing.T, u under, setting string, own httplimits.RequestLimits) {
+func ownLimitsOfABody(t *testing.T, u under, setting string, limits httplimits.RequestLimits) {
 	ended := make(chan error, 3)
-	s := u.start(t, Only(limit, setting), func(r request) {
-		if r.Path() == "/own" {
-			NoError(t, r.SetLimits(own))
-		}
+	s := u.start(t, Only(limit, setting), own(t, limits, func(r request) {
 		_, err := io.Copy(io.Discard, r.Body())
 		ended <- err
-	}, streamBodies)
+	}), streamBodies)
 	c := s.Dial()
 	for range 2 {
 		c.Send(postTo("/own", 2*len(half)) + half)

@@ -146,6 +146,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 		}
 		return !ready || len(before) < keeps
 	}
+	to.OnEnd = func(net.Conn, *idle.TimeoutError) { time.Sleep(ms) } // the server may close the connection meanwhile
 	late := func(c *Client) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -152,6 +152,9 @@ func (c *Conn) closeInner() error {
 	if c.flags.Or(closed)&closed != 0 {
 		return c.opError("close", net.ErrClosed)
 	}
+	if isWriteTimeout(c.Timeout()) { // a write has failed, and expire hasn't been called yet, because OnEnd runs
+		c.setLinger(0)
+	}
 	return c.finish()
 }
 

@@ -67,9 +67,7 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 	if isWriteTimeout(c.Timeout()) {
 		linger = 0 // otherwise the kernel keeps unsent data for minutes
 	}
-	if socket, ok := kernel.Under[interface{ SetLinger(int) error }](c.inner); ok {
-		socket.SetLinger(linger)
-	}
+	c.setLinger(linger)
 	switch {
 	case c.flags.Or(closed)&closed != 0:
 	case isSocket(c.bare()):
@@ -77,6 +75,13 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 	default:
 		c.inner.SetDeadline(past()) // Close may wait for a Write
 		go c.finish()
+	}
+}
+
+// setLinger sets what the system does with unsent data when the socket is closed.
+func (c *Conn) setLinger(sec int) {
+	if socket, ok := kernel.Under[interface{ SetLinger(int) error }](c.inner); ok {
+		socket.SetLinger(sec)
 	}
 }
 
