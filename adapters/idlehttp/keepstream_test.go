@@ -244,7 +244,7 @@ func TestKeepStreamBegins(t *testing.T) {
 			w.Header().Del("Outer")
 			w.WriteHeader(http.StatusTeapot)
 			time.Sleep(time.Minute)
-		}, "HTTP/1.1 418 I'm a teapot\r\n", "", false},
+		}, "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n", "", false},
 		"no stream": {func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/plain")
 			io.WriteString(w, "no\n\n")
