@@ -14,15 +14,17 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestTimedGoexit: a handler that ends its goroutine sends no answer, with a HandlerTimeout as without.
-func TestTimedGoexit(t *testing.T) {
-	for name, limits := range map[string]Timeouts{"without": {}, "timed": {HandlerTimeout: time.Minute}} {
-		t.Run(name, func(t *testing.T) {
-			inMemory(t, limits, func(http.ResponseWriter, *http.Request) { runtime.Goexit() }, func(t *testing.T, s *site, c *httpsuite.Client) {
-				c.Send(httpsuite.Get("/"))
-				c.WantClosed()
+// TestAbort: a handler that ends its goroutine, or panics, sends no answer, with a HandlerTimeout as without.
+func TestAbort(t *testing.T) {
+	for name, abort := range map[string]func(){"Goexit": runtime.Goexit, "panic": func() { panic(http.ErrAbortHandler) }} {
+		for _, limit := range []time.Duration{0, time.Minute} {
+			t.Run(fmt.Sprint(name, " ", limit), func(t *testing.T) {
+				inMemory(t, Timeouts{HandlerTimeout: limit}, func(http.ResponseWriter, *http.Request) { abort() }, func(t *testing.T, s *site, c *httpsuite.Client) {
+					c.Send(httpsuite.Get("/"))
+					c.WantClosed()
+				})
 			})
-		})
+		}
 	}
 }
 
