@@ -403,7 +403,7 @@ func (s *Shard) takeOne() (c *Conn, p endRecord) {
 	if c = s.conns.last(); c == nil {
 		return nil, p
 	}
-	p.limits = c.limits()
+	p.limits, p.handedBack = c.limits(), true
 	p.state, _ = c.state.stop()
 	s.leave(c, &p)
 	return c, p

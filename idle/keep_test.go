@@ -291,7 +291,7 @@ func TestAnswerAfterClose(t *testing.T) {
 				r.Errorf("handed back: %v, %v", live, err)
 			}
 			r.wait(time.Hour)
-			if st := r.Stats(); len(k.expired) != 0 || st.Closed != 1 || st.Live != 0 {
+			if st := r.Stats(); len(k.expired) != 0 || st.HandedBack != 1 || st.Live != 0 {
 				r.Errorf("expired %v, %+v", k.expired, st)
 			}
 		})

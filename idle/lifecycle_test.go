@@ -114,7 +114,7 @@ func TestCloseHandsBackTheLive(t *testing.T) {
 			}
 			delete(want, o)
 		}
-		if st := r.Stats(); len(want) != 0 || st.Tracked != 102 || st.Closed != 101 || st.Live != 0 {
+		if st := r.Stats(); len(want) != 0 || st.Tracked != 102 || st.HandedBack != 100 || st.Closed != 1 || st.Live != 0 || st.Lifetime.Count() != 2 {
 			r.Errorf("%d not handed back; %+v", len(want), st)
 		}
 		r.wait(time.Minute)
@@ -227,7 +227,7 @@ func TestShardCloseTwice(t *testing.T) {
 		if _, err := r.shard.Close(); err != ErrShardClosed {
 			r.Errorf("closed twice: %v", err)
 		}
-		if st := r.Stats(); st.Tracked != 1 || st.Closed != 1 {
+		if st := r.Stats(); st.Tracked != 1 || st.HandedBack != 1 {
 			r.Errorf("the counts of a closed shard are lost: %+v", st)
 		}
 	})
@@ -423,7 +423,7 @@ func TestCloseCarriesOutEnds(t *testing.T) {
 		if stays.End("late"); len(stays.expired) > 0 {
 			r.Error("a connection that was handed back is ended")
 		}
-		if st := r.Stats(); st.Live != 0 || st.Closed+st.Shed != 3 {
+		if st := r.Stats(); st.Live != 0 || st.Closed+st.HandedBack+st.Shed != 3 {
 			r.Errorf("%+v", st)
 		}
 	}
@@ -479,7 +479,7 @@ func TestCloseBesideEnds(t *testing.T) {
 				ended += len(p.expired)
 			}
 			st := r.Stats()
-			if err != nil || st.Live != 0 || st.Closed != uint64(len(live)) || st.Drained+st.Shed != uint64(ended) {
+			if err != nil || st.Live != 0 || st.HandedBack != uint64(len(live)) || st.Drained+st.Shed != uint64(ended) {
 				r.Errorf("%v; %d ended, %d handed back; %+v", err, ended, len(live), st)
 			}
 		}

@@ -21,16 +21,17 @@ import (
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is exact. They
 // aren't loaded at the same moment, so they may disagree slightly while connections come and
-// go. At rest, Tracked is the sum of Live, Closed, all of TimedOut, Drained, Shed and Evicted. Otherwise
+// go. At rest, Tracked is the sum of Live, HandedBack, Closed, all of TimedOut, Drained, Shed and Evicted. Otherwise
 // the sum may be less, because a connection that ends just then is counted in none of these.
 type Stats struct {
-	Tracked  uint64            // connections tracked so far
-	Live     uint64            // of Tracked, those still tracked
-	Closed   uint64            // of Tracked, those closed by their owners or handed back by [Tracker.Close]
-	TimedOut map[Reason]uint64 // of Tracked, those timed out, by limit; limits that none has passed are left out
-	Drained  uint64            // of Tracked, those ended by Tracker.Drain
-	Shed     uint64            // of Tracked, those ended by Conn.End, Info.End and Info.EndIfIdle
-	Evicted  uint64            // of Tracked, those ended to make room for others
+	Tracked    uint64            // connections tracked so far
+	Live       uint64            // of Tracked, those still tracked
+	HandedBack uint64            // of Tracked, those that were live at [Tracker.Close] or [Shard.Close]; their owners may still use them
+	Closed     uint64            // of Tracked, those closed by their owners before that
+	TimedOut   map[Reason]uint64 // of Tracked, those timed out, by limit; limits that none has passed are left out
+	Drained    uint64            // of Tracked, those ended by Tracker.Drain
+	Shed       uint64            // of Tracked, those ended by Conn.End, Info.End and Info.EndIfIdle
+	Evicted    uint64            // of Tracked, those ended to make room for others
 
 	Causes  map[string]uint64 // the count Shed, by cause (its first 128 bytes); after 100 causes the rest as "(others)"
 	Refused uint64            // connections that were not tracked because of the [Capacity]
@@ -90,6 +91,7 @@ func Reasons() []Reason {
 func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live
+	s.HandedBack += other.HandedBack
 	s.Closed += other.Closed
 	s.TimedOut = sum(s.TimedOut, other.TimedOut)
 	s.Drained += other.Drained
@@ -176,8 +178,12 @@ func (n *byName[T]) all() map[string]*T {
 	return maps.Clone(n.counts)
 }
 
-// count counts the end of a connection.
+// count counts a connection that isn't tracked any more.
 func (s *Stats) count(p *endRecord, k *clock.Clock) {
+	if p.handedBack {
+		s.HandedBack++
+		return
+	}
 	s.Lifetime.note(p.age)
 	switch {
 	case p.err == nil:
@@ -427,11 +433,12 @@ func knownAddr(owner any) net.Addr {
 
 // An endRecord has what is known about a connection when it ends.
 type endRecord struct {
-	limits *limits       // in force then
-	state  uint32        // before it
-	err    *TimeoutError // nil if the owner has closed it, or it was handed back
-	late   time.Duration // how long after it was due
-	forced bool          // it was ended although it may have been in use
+	limits     *limits       // in force then
+	state      uint32        // before it
+	err        *TimeoutError // nil if the owner has closed it, or it was handed back
+	handedBack bool          // a Close has ended the tracking
+	late       time.Duration // how long after it was due
+	forced     bool          // it was ended although it may have been in use
 
 	age, idle time.Duration // how old the connection was, and how long idle, in whole ticks, rounded down
 	last      bool          // its shard has no other one

@@ -346,7 +346,7 @@ func (s *stress) check() Stats {
 	if none+more > 0 {
 		s.t.Errorf("seed %d: of %d outcomes %d are lost, and %d double: %+v", s.seed, len(s.all), none, more, st)
 	}
-	if st.Tracked != uint64(len(s.all)) || st.Live != 0 || timedOut != expired || st.Tracked != st.Closed+timedOut || st.Panics > 0 {
+	if st.Tracked != uint64(len(s.all)) || st.Live != 0 || timedOut != expired || st.Tracked != st.Closed+st.HandedBack+timedOut || st.Panics > 0 {
 		s.t.Errorf("seed %d: %d tracked, %d expired: %+v", s.seed, len(s.all), expired, st)
 	}
 	for _, sh := range s.tracker.own {
@@ -655,7 +655,7 @@ func (s *stress) checkEnds(st Stats) {
 			}
 		}
 	}
-	byReason, limits := map[Reason]uint64{0: st.Closed}, uint64(0)
+	byReason, limits := map[Reason]uint64{0: st.Closed + st.HandedBack}, uint64(0)
 	for _, of := range st.ByPhase {
 		for r, n := range of {
 			byReason[r] += n
@@ -665,12 +665,12 @@ func (s *stress) checkEnds(st Stats) {
 		}
 	}
 	for _, r := range append(Reasons(), 0) {
-		counted := map[Reason]uint64{0: st.Closed, ReasonDrain: st.Drained, ReasonShed: st.Shed, ReasonEvict: st.Evicted}[r] + st.TimedOut[r]
+		counted := map[Reason]uint64{0: st.Closed + st.HandedBack, ReasonDrain: st.Drained, ReasonShed: st.Shed, ReasonEvict: st.Evicted}[r] + st.TimedOut[r]
 		if byReason[r] != counted || st.EndsLost == 0 && n.reasons[r] != counted {
 			s.t.Errorf("seed %d: by %v: %d are counted, %d in all phases, and %d are told", s.seed, r, counted, byReason[r], n.reasons[r])
 		}
 	}
-	if st.Lifetime.Count() != st.Tracked || st.Lateness.Count() != limits {
+	if st.Lifetime.Count()+st.HandedBack != st.Tracked || st.Lateness.Count() != limits {
 		s.t.Errorf("seed %d: %+v", s.seed, st)
 	}
 }

@@ -390,7 +390,7 @@ func TestClosed(t *testing.T) {
 			for range 3 {
 				begun := time.Now()
 				st := get[state](s, "/api/state")
-				if !st.Closed || st.Census != nil || !strings.Contains(st.CensusError, "closed") || st.Counts.Tracked != 1 || st.Counts.Live != 0 || st.Phases[0].Live != 0 || time.Since(begun) > 0 {
+				if !st.Closed || st.Census != nil || !strings.Contains(st.CensusError, "closed") || st.Counts.Tracked != 1 || st.Counts.Live != 0 || st.Ended["closed"] != 0 || st.Phases[0].Live != 0 || time.Since(begun) > 0 {
 					s.Errorf("after %v: %+v", time.Since(begun), st)
 				}
 				s.wantError(request("GET", "/api/connections"), http.StatusConflict, "the tracker is closed")

@@ -55,7 +55,7 @@ var families = [numFamilies]struct {
 	unsent:            {gauge, "unsent_bytes", "Bytes that wait for peers on connections whose server waits to write, from the census.", nil},
 	unsentConnections: {gauge, "unsent_connections", "Live connections with unsent bytes, from the census.", nil},
 	tracked:           {counter, "connections_tracked_total", "Connections that have been tracked.", nil},
-	closed:            {counter, "connections_closed_total", "Connections that their owners have closed, or that were handed back.", nil},
+	closed:            {counter, "connections_closed_total", "Connections that their owners have closed.", nil},
 	ended:             {counter, "connections_ended_total", "Connections that the tracker has ended, by reason: the limit that was set, or drain, shed or evict.", []string{"reason"}},
 	phaseEnded:        {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in and by reason.", []string{"phase", "reason"}},
 	shed:              {counter, "connections_shed_total", "Connections that were ended one by one, by the cause that was given.", []string{"cause"}},

@@ -51,7 +51,7 @@ func (r *report) finish(l *load, end int64, st idle.Stats, handedBack int) {
 		ended += n
 	}
 	for _, pair := range [][2]int{
-		{int(ended), r.Closed}, {int(st.Closed), r.Left + handedBack}, {int(st.Live), 0}, {int(st.Tracked - st.Closed), int(ended)},
+		{int(ended), r.Closed}, {int(st.Closed), r.Left}, {int(st.HandedBack), handedBack}, {int(st.Live), 0}, {int(st.Tracked - st.Closed - st.HandedBack), int(ended)},
 	} {
 		r.Unaccounted += max(pair[0]-pair[1], pair[1]-pair[0])
 	}

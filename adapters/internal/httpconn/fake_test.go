@@ -174,8 +174,8 @@ func inBubble(t *testing.T, limits httplimits.Timeouts, test func(t *testing.T, 
 		l.Close()
 		synctest.Wait()
 		st := l.Stats()
-		ended := st.Closed
-		for _, n := range st.ByReason() {
+		ended := st.Closed + st.HandedBack + st.Drained + st.Shed + st.Evicted
+		for _, n := range st.TimedOut {
 			ended += n
 		}
 		if st.Live != 0 || st.Tracked != 1 || ended != 1 || !l.isOver() {

@@ -185,13 +185,16 @@ func (w *world) checkSeen() {
 			limits += w.timedOut[r]
 		}
 	}
-	if st.Lifetime.Count() != w.tracked || st.Lateness.Count() != limits {
+	if st.Lifetime.Count() != w.tracked-w.handedBack || st.Lateness.Count() != limits {
 		w.errorf("Stats have counted %d lifetimes and %d times how late; %d have ended, %d by limits",
-			st.Lifetime.Count(), st.Lateness.Count(), w.tracked, limits)
+			st.Lifetime.Count(), st.Lateness.Count(), w.tracked-w.handedBack, limits)
 	}
 	var age, late time.Duration
 	for _, e := range w.ends.told {
-		age, late = age+e.Age, late+e.Late.Truncate(time.Microsecond)
+		late += e.Late.Truncate(time.Microsecond)
+		if !w.ends.expected[e.Label].handed {
+			age += e.Age
+		}
 	}
 	differs := func(h idle.Histogram, sum time.Duration) bool { return h.SumMicros != uint64(sum.Microseconds()) }
 	if uint64(len(w.ends.told)) == w.tracked && (differs(st.Lifetime, age) || differs(st.Lateness, late)) {

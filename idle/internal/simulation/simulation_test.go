@@ -247,7 +247,7 @@ func (w *world) handed(owners []any) []any {
 		l.closed.Store(true)
 		l.hasEnded(0, "", 0)
 		w.ends.expected[l.name].handed = true
-		w.gone++
+		w.handedBack++
 	}
 	return owners
 }
@@ -270,8 +270,8 @@ func (w *world) balance() {
 		st.Refused != w.capacity.refused {
 		w.errorf("Stats say %d drained, %d shed for %d causes, %d refused; it was %v, %+v", st.Drained, st.Shed, causes, st.Refused, w.timedOut, w.capacity)
 	}
-	if st.Live != 0 || st.Tracked != w.tracked || st.Closed != w.gone ||
-		w.tracked != st.Closed+timedOut+st.Drained+st.Shed+st.Evicted {
+	if st.Live != 0 || st.Tracked != w.tracked || st.Closed != w.gone || st.HandedBack != w.handedBack ||
+		w.tracked != st.Closed+st.HandedBack+timedOut+st.Drained+st.Shed+st.Evicted {
 		w.errorf("Stats do not add up: %+v; tracked %d, gone %d, timed out %v", st, w.tracked, w.gone, w.timedOut)
 	}
 	if st.Pings != w.pings || st.Extended != w.kept || st.Panics != w.panics {

@@ -51,6 +51,7 @@ type world struct {
 	lives      int
 	tracked    uint64
 	gone       uint64
+	handedBack uint64 // by a Close
 	pings      uint64
 	kept       uint64
 	panics     uint64
