@@ -133,9 +133,9 @@ func BenchmarkColdLook(b *testing.B) {
 		}
 		b.StartTimer()
 		for more := true; more; {
-			s.lock()
+			s.mu.Lock()
 			more = s.collect(now)
-			s.unlock()
+			s.mu.Unlock()
 			if len(s.jobs) > 0 {
 				b.Fatal("a connection was due")
 			}

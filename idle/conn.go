@@ -166,11 +166,7 @@ func (c *Conn) beatSlow() { c.restamp(&c.beat) }
 // restamp stores the current tick in w.
 func (c *Conn) restamp(w *tickWord) {
 	s := c.shard
-	if now := s.stamp(); s.loop {
-		w.Store(now) // on a loop nobody else can have stored a later one
-	} else {
-		w.Raise(now)
-	}
+	w.Raise(s.stamp())
 	if n := s.slowPaths.Load(); n < clock.FewSlowPaths {
 		s.slowPaths.Store(n + 1)
 	}
@@ -457,14 +453,14 @@ func (c *Conn) Stop() bool {
 	if s == nil {
 		return false
 	}
-	s.lock()
+	s.mu.Lock()
 	p := endRecord{limits: c.limits()}
 	was, stopped := c.state.stop()
 	if stopped {
 		p.state = was
 		s.leave(c, &p)
 	}
-	s.unlock()
+	s.mu.Unlock()
 	if stopped {
 		s.report(c, &p)
 	}

@@ -226,8 +226,8 @@ func groupOf(ticks int64) int {
 // takeTurns visits some connections, for a drain: the first time it counts them, and the second time it
 // gives them their turns.
 func (s *Shard) takeTurns(d *Draining, some []*Conn) {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.tracker.draining.Load() != d {
 		return
 	}
@@ -262,8 +262,8 @@ func (s *Shard) takeTurns(d *Draining, some []*Conn) {
 // giveTurns makes s ready to give turns, when all connections are counted. It returns false if it was, or if d
 // is over.
 func (s *Shard) giveTurns(d *Draining) bool {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	q := s.turnsOf(d)
 	if q == nil || q.given {
 		return false
@@ -358,8 +358,8 @@ func (s *Shard) depart(c *Conn, v decision) bool {
 
 // lookAgain lets the drain d look at c again at the given tick.
 func (s *Shard) lookAgain(c *Conn, d *Draining, at int64) {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if q := s.turnsOf(d); q != nil && s.conns.has(c) {
 		q.each[c.index].again = at
 	}

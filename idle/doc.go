@@ -144,7 +144,7 @@
 //	Conn         a connection's state, with the methods by which an adapter reports what happens
 //	Hooks        what the tracker calls, one value for all connections
 //	SocketState  what an adapter knows beyond its reports, usually from the kernel
-//	Shard        the connections of an event loop, which need no lock; Tracker.NewShard makes it
+//	Shard        the connections of an event loop, where passes run; Tracker.NewShard makes it
 //	Tracker      NewPhased, and its methods Track, Expect, NewShard and Setting
 //
 // An adapter embeds a [Conn] in its connections and tracks it with [Tracker.Track]. It reports

@@ -198,12 +198,12 @@ func (s *Shard) measure(c *Conn) {
 
 // ask calls OnTimeout and acts on the answer. The flag asking stays set until the connection is put back.
 func (s *Shard) ask(c *Conn, v decision) {
-	s.lock()
+	s.mu.Lock()
 	asked := c.state.move(live, asking, ending)
 	if asked {
 		s.awaitForce(c)
 	}
-	s.unlock()
+	s.mu.Unlock()
 	if !asked { // it has ended
 		return
 	}
@@ -257,7 +257,7 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 // limits that are; see awaitEnds. The state changes only once, so the connection has only one
 // outcome. end reports whether it is this one.
 func (s *Shard) end(c *Conn, inForce func(*limits) bool, need uint32, err *TimeoutError, late time.Duration) bool {
-	s.lock()
+	s.mu.Lock()
 	p := endRecord{limits: c.limits(), err: err, late: late, forced: need&ending == 0}
 	ended := inForce(p.limits)
 	if ended {
@@ -266,7 +266,7 @@ func (s *Shard) end(c *Conn, inForce func(*limits) bool, need uint32, err *Timeo
 	if ended {
 		s.leave(c, &p)
 	}
-	s.unlock()
+	s.mu.Unlock()
 	if !ended {
 		return false
 	}
@@ -331,8 +331,8 @@ func (s *Shard) errorOf(v *decision) *TimeoutError {
 // replace puts a connection back into the wheel after a pass has taken it out, if it's still live. Nobody finds it
 // there with a flag of what is over.
 func (s *Shard) replace(c *Conn) {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if c.state.move(live, 0, ending|asking) {
 		s.place(c, s.clock.Moment())
 	}

@@ -46,9 +46,9 @@ func (s *Shard) pass(planned, budget time.Duration) (exceeded bool) {
 
 // checkSome checks some connections that are due. It reports whether more have come up.
 func (s *Shard) checkSome(now int64) (more bool) {
-	s.lock()
+	s.mu.Lock()
 	more = s.collect(now)
-	s.unlock()
+	s.mu.Unlock()
 	for _, c := range s.jobs {
 		s.check(c)
 	}
@@ -104,8 +104,8 @@ func (s *Shard) isDue(c *Conn, m clock.Moment) bool {
 // announce sets due to the tick at which the next pass has work. Connections that the pass has
 // found came up in the given tick or later.
 func (s *Shard) announce(first int64) {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case !s.wheel.Waits():
 		s.behind.Store(0)
@@ -180,8 +180,8 @@ func (s *Shard) needsPass(now int64) bool {
 }
 
 // While it holds the lock, a pass pops no more than looksPerLock connections, and takes no more
-// than jobsPerLock that are due. On a loop, where nothing is locked, it takes one, and then
-// checks its budget.
+// than jobsPerLock that are due. On a loop it takes one, and then checks its budget, because callbacks
+// run there.
 const (
 	looksPerLock = 256
 	jobsPerLock  = 16

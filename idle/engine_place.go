@@ -40,8 +40,8 @@ func (s *Shard) instant(exact bool) (stamp clock.Stamp, ns int64) {
 func (s *Shard) look(c *Conn, m clock.Moment, d *Draining) snapshot {
 	snap := c.snapshot(m)
 	if d != nil {
-		s.lock()
-		defer s.unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		snap.drain = s.turnOf(c, d)
 	}
 	return snap
@@ -111,8 +111,8 @@ func (s *Shard) hasten(c *Conn, deadline uint32) {
 
 // pull is bringForward without the lock.
 func (s *Shard) pull(c *Conn) {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.bringForward(c, clock.Moment{Now: s.clock.Recent()})
 }
 
@@ -122,9 +122,7 @@ func (s *Shard) bringForward(c *Conn, m clock.Moment) {
 		return
 	}
 	if at := s.next(c, m).at; int32(c.placed.Load().Bits()-uint32(at)) > 0 {
-		s.lockShared()
 		s.stats.EarlyReschedules++
-		s.unlockShared()
 		s.advance(m.Now)
 		s.placeAt(c, at, m)
 	}

@@ -25,7 +25,7 @@ type Shard struct {
 	clock   *clock.Clock // the tracker's
 	loop    bool         // the shard belongs to an event loop
 
-	mu       sync.Mutex // see lock and lockShared
+	mu       sync.Mutex // guards what follows, and the timers of connections; on a loop, others hold it only for a moment
 	conns    connSet
 	stats    Stats  // not all of them; see Tracker.Stats
 	evicting int    // live connections with that flag
@@ -53,34 +53,6 @@ type Shard struct {
 	visits  visits
 	visited []*Conn // connections that a step of a visit visits
 	stride  int     // how many these are; looksPerLock but in tests
-}
-
-// lock and unlock are for what passes share with activities: conns, the timers of those, turns and wheel. On a loop one
-// goroutine has all that, and they do nothing.
-func (s *Shard) lock() {
-	if !s.loop {
-		s.mu.Lock()
-	}
-}
-
-func (s *Shard) unlock() {
-	if !s.loop {
-		s.mu.Unlock()
-	}
-}
-
-// lockShared and unlockShared are called between lock and unlock by who changes conns, stats, evicting or closed. On a loop,
-// other goroutines lock mu to look at those, or to change them.
-func (s *Shard) lockShared() {
-	if s.loop {
-		s.mu.Lock()
-	}
-}
-
-func (s *Shard) unlockShared() {
-	if s.loop {
-		s.mu.Unlock()
-	}
 }
 
 // note changes stats. The lock must not be held.
@@ -140,9 +112,7 @@ func (t *Tracker) isClosed() bool {
 // errClosed returns the error for a closed shard: ErrClosed if its tracker is
 // closed too.
 func (t *Tracker) errClosed() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
+	if t.isClosed() {
 		return ErrClosed
 	}
 	return ErrShardClosed
@@ -185,16 +155,27 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 
 // insert makes c live, and gives it its place in the wheel. by is the capacity that has admitted c. If insert fails, c is as before.
 func (s *Shard) insert(c *Conn, owner any, h *Hooks, by *Capacity) error {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	l := s.tracker.phase.limits() // those that Track has checked, or later ones
 	if err := h.fit(l); err != nil {
 		return err
 	}
-	stamp, err := s.add(c, owner, h, l, by)
-	if err != nil {
-		return err
+	switch {
+	case s.closed.Load():
+		return ErrShardClosed
+	case s.tracker.room.limit.Load() != by:
+		return errReplaced
+	case !c.state.CompareAndSwap(0, live): // another goroutine is in Track, too
+		return ErrTracked
 	}
+	c.shard, c.owner, c.hooks = s, owner, h
+	stamp := c.start(s.tracker.phase, l)
+	if s.turns != nil {
+		s.addTurn()
+	}
+	s.conns.add(c)
+	s.stats.Tracked++
 	m := clock.Moment{Now: s.clock.Recent()}
 	if s.tracker.draining.Load() != nil {
 		s.place(c, m)
@@ -205,34 +186,10 @@ func (s *Shard) insert(c *Conn, owner any, h *Hooks, by *Capacity) error {
 	return nil
 }
 
-// add makes c live, and adds it to conns. It returns the stamp at which tracking begins. The lock must be held.
-func (s *Shard) add(c *Conn, owner any, h *Hooks, l *limits, by *Capacity) (stamp clock.Stamp, err error) {
-	s.lockShared()
-	defer s.unlockShared()
-	switch {
-	case s.closed.Load():
-		return stamp, ErrShardClosed
-	case s.tracker.room.limit.Load() != by:
-		return stamp, errReplaced
-	case !c.state.CompareAndSwap(0, live): // another goroutine is in Track, too
-		return stamp, ErrTracked
-	}
-	c.shard, c.owner, c.hooks = s, owner, h
-	stamp = c.start(s.tracker.phase, l)
-	if s.turns != nil {
-		s.addTurn()
-	}
-	s.conns.add(c)
-	s.stats.Tracked++
-	return stamp, nil
-}
-
 // leave takes c, which has just ended, out of the wheel and of conns. It counts that, and completes p. The lock must be held.
 func (s *Shard) leave(c *Conn, p *endRecord) {
 	s.wheel.Cancel(&c.timer)
 	p.describe(c)
-	s.lockShared()
-	defer s.unlockShared()
 	if s.turns != nil {
 		s.turns.remove(int(c.index))
 	}
@@ -398,8 +355,8 @@ func (s *Shard) takeAll() (owners []any) {
 
 // takeOne ends the tracking of a connection. It returns nil if none is left.
 func (s *Shard) takeOne() (c *Conn, p endRecord) {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if c = s.conns.last(); c == nil {
 		return nil, p
 	}

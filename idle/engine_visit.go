@@ -275,14 +275,14 @@ func (q *visits) stepped(v *visit) (done bool) {
 
 // step visits a few connections. It reports whether there are others.
 func (s *Shard) step() (more bool) {
-	s.lock()
+	s.mu.Lock()
 	v, from, to := s.visits.next(len(s.conns.all), s.stride)
 	for _, c := range s.conns.all[from:to] {
 		if c.Live() {
 			s.visited = append(s.visited, c)
 		}
 	}
-	s.unlock()
+	s.mu.Unlock()
 	if v == nil { // the shard is closed, or the visit was abandoned
 		return false
 	}

@@ -140,7 +140,7 @@ func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 }
 
 // NewShard makes a shard for an event loop. The methods of the shard and of its connections must be called on the loop,
-// where their [Hooks] are called too. So reports of activities take no lock.
+// where their [Hooks] are called too. So no activity waits for a pass.
 //
 // When something is due, execute is called on a goroutine of its own. It must make the loop call pass
 // once, soon, and must not call pass itself. It may block while the loop does, and may be running

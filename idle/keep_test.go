@@ -302,9 +302,9 @@ func TestAnswerAfterClose(t *testing.T) {
 // waits until it has passed.
 func (r *rig) takeDue(c *Conn) {
 	r.wait(990 * time.Millisecond)
-	c.shard.lock()
+	c.shard.mu.Lock()
 	c.shard.wheel.Cancel(&c.timer)
-	c.shard.unlock()
+	c.shard.mu.Unlock()
 	r.wait(time.Second)
 }
 

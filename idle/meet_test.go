@@ -249,9 +249,9 @@ func TestStallBeforeOnDrain(t *testing.T) {
 				r.wait(time.Hour - time.Second)
 			}
 			s := d.shard
-			s.lock()
+			s.mu.Lock()
 			s.wheel.Cancel(&d.timer)
-			s.unlock()
+			s.mu.Unlock()
 			v.Moment = r.clock.Moment()
 			r.wait(2 * time.Second)
 			asked := time.Now()

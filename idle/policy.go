@@ -374,8 +374,8 @@ func (p *Phase) SetPolicy(policy Policy) error {
 
 // renewed visits some connections after a policy was replaced, and brings forward the deadlines that are earlier now.
 func renewed(s *Shard, some []*Conn) {
-	s.lock()
-	defer s.unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	m := clock.Moment{Now: s.clock.Recent()}
 	for _, c := range some {
 		s.bringForward(c, m)

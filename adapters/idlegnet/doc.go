@@ -40,7 +40,7 @@
 // # Goroutines
 //
 // [idle.Policy] and [Options] are plain values; Wrap copies them. Everything that happens to a
-// connection happens on its loop, without locks. The methods of [Conn] must be called there,
+// connection happens on its loop. The methods of [Conn] must be called there,
 // except End, Gnet and those whose names begin with Async. So must [Handler.Conn]. Any
 // goroutine may call the other methods of Handler, and the methods of its tracker and phases.
 //
