@@ -231,17 +231,11 @@ func (r *room) evict(l *Capacity) bool {
 	if c == nil || !c.shard.markEvicting(c) {
 		return false
 	}
-	s := c.shard
-	if !s.do(func() {
-		may := func() bool { return l.wants(c, s.clock.Moment()) }
-		if s.dismiss(c, dismissal{reason: ReasonEvict, last: last, capacity: l, may: may}) == inUse {
-			s.spareEvicting(c)
-		}
-	}) {
-		s.spareEvicting(c) // the shard is closed
-		return false
+	posted := dismissal{conn: c, reason: ReasonEvict, last: last, capacity: l}.post()
+	if !posted { // the shard is closed
+		c.shard.spareEvicting(c)
 	}
-	return true
+	return posted
 }
 
 // markEvicting notes that c is going to be evicted. It returns false if c has ended.
@@ -322,12 +316,8 @@ func (r *room) lower(l *Capacity) func(s *Shard, some []*Conn) {
 	return func(s *Shard, some []*Conn) {
 		m := s.clock.Moment()
 		for _, c := range some {
-			if m.Since(c.lastUse()) < least || !l.wants(c, m) {
-				continue
-			}
-			may := func() bool { return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c, s.clock.Moment()) }
-			if may() { // otherwise Probe would be asked for nothing
-				s.dismiss(c, dismissal{reason: ReasonEvict, capacity: l, may: may})
+			if m.Since(c.lastUse()) >= least && l.wants(c, m) && r.limit.Load() == l && r.excess(l) > 0 {
+				s.dismiss(dismissal{conn: c, reason: ReasonEvict, capacity: l})
 			}
 		}
 	}

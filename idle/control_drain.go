@@ -130,7 +130,7 @@ func (t *Tracker) beginDrain(next *Draining) (was *Draining) {
 	v := &visit{do: func(s *Shard, some []*Conn) { s.takeTurns(next, some) }}
 	v.then = func(s *Shard) {
 		if s.giveTurns(next) {
-			s.visits.add(v)
+			s.beginVisit(v)
 		}
 	}
 	t.begin(v)
@@ -349,7 +349,7 @@ const busyTicks = 5
 // depart ends c, whose grace in a drain is over. It returns true if c is in use. Then that is tried again
 // in a few ticks, and until then its limits count.
 func (s *Shard) depart(c *Conn, v decision) bool {
-	if s.dismiss(c, dismissal{reason: ReasonDrain, forced: v.drain.forces(v.Now), drain: v.drain}) != inUse {
+	if !s.dismiss(dismissal{conn: c, reason: ReasonDrain, forced: v.drain.forces(v.Now), drain: v.drain}) {
 		return false
 	}
 	s.lookAgain(c, v.drain, v.Now+busyTicks)

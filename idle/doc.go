@@ -179,7 +179,7 @@ package idle
 //	engine_check     one connection that is due: Probe, pings, OnTimeout, and its end
 //	engine_place     where it goes in the wheel
 //	engine_visit     visits to all connections, and Visit
-//	engine_mailbox   what others ask a shard to do, such as to end a connection
+//	engine_mailbox   connections that others want a shard to end
 //
 //	control_capacity SetCapacity, and who is evicted
 //	control_drain    Drain, and the turns of connections

@@ -49,7 +49,7 @@ func (s *Shard) decide(c *Conn) (v decision, due bool) {
 func (s *Shard) check(c *Conn) {
 	if c.state.Load()&asking != 0 { // only a drain ends it, unless it was cancelled meanwhile
 		if d := s.tracker.draining.Load(); d.forces(s.clock.Settled()) {
-			s.dismiss(c, dismissal{reason: ReasonDrain, forced: true, drain: d})
+			s.dismiss(dismissal{conn: c, reason: ReasonDrain, forced: true, drain: d})
 		}
 		return
 	}

@@ -48,7 +48,7 @@ type Shard struct {
 	checks  int         // of the current pass
 
 	mail  mailbox
-	tasks []task // those that are being done
+	tasks []dismissal // those that are being carried out
 
 	visits  visits
 	visited []*Conn // connections that a step of a visit visits
@@ -299,7 +299,7 @@ func (t *Tracker) finish(wait context.Context) (live []any, err error) {
 		left = 1
 	}
 	for _, s := range t.own {
-		s.runLeft(true) // before the wait, so that OnEnd has its time
+		s.closeMail() // before the wait, so that OnEnd has its time
 	}
 	left += t.calls.Running.Await(wait)
 	for _, s := range t.own {
@@ -344,12 +344,11 @@ func (t *Tracker) markClosed() bool {
 
 // takeAll ends the tracking of all connections, and returns their owners. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
-	s.runLeft(true)
+	s.closeMail()
 	for c, p := s.takeOne(); c != nil; c, p = s.takeOne() {
 		s.report(c, &p)
 		owners = append(owners, c.owner)
 	}
-	s.runLeft(false)
 	return owners
 }
 

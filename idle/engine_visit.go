@@ -59,10 +59,7 @@ func (i *Info) End(cause string) { i.mustBeVisited("End").End(cause) }
 // EndIfIdle ends the connection as [Info.End] does, but not if it's busy, as for a [Tracker.Drain],
 // or has been used since it was visited. So it cuts no request.
 func (i *Info) EndIfIdle(cause string) {
-	c, last := i.mustBeVisited("EndIfIdle"), i.last
-	c.shard.do(func() {
-		c.shard.dismiss(c, dismissal{reason: ReasonShed, cause: cause, last: last})
-	})
+	dismissal{conn: i.mustBeVisited("EndIfIdle"), reason: ReasonShed, cause: cause, last: i.last}.post()
 }
 
 // mustBeVisited returns the connection of i. It panics if i is not from a visit.
@@ -149,13 +146,10 @@ type visit struct {
 	done   chan struct{}                // nil, or closed when all are, or closed
 }
 
-// visits has the visits that a shard has to make. They take turns.
+// visits has the visits that a shard has to make. They take turns. The shard's lock guards them.
 type visits struct {
-	some atomic.Bool // there is one
-
-	mu     sync.Mutex // guards what follows
-	all    []*progress
-	closed bool
+	some atomic.Bool // there is one; may be loaded without the lock
+	all  []progress
 }
 
 // A progress is how far a shard has come with a visit. It has to visit connSet.all[:left], from the
@@ -179,7 +173,7 @@ func (t *Tracker) visit(do func(s *Shard, some []*Conn)) *visit {
 func (t *Tracker) begin(v *visit) {
 	v.shards.Add(1) // so that v isn't done before the loop is
 	for _, s := range slices.Concat(t.own, t.loops) {
-		s.visits.add(v)
+		s.beginVisit(v)
 	}
 	v.finish()
 	t.clock.Hurry()
@@ -188,7 +182,9 @@ func (t *Tracker) begin(v *visit) {
 // abandon takes v out of all shards.
 func (t *Tracker) abandon(v *visit) {
 	for s := range t.each {
-		s.visits.drop(v)
+		s.mu.Lock()
+		s.visits.remove(s.visits.index(v))
+		s.mu.Unlock()
 	}
 }
 
@@ -199,35 +195,32 @@ func (v *visit) finish() {
 	}
 }
 
+// beginVisit begins v in s. If v is under way, it begins again.
+func (s *Shard) beginVisit(v *visit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed.Load() {
+		s.visits.add(v)
+	}
+}
+
 // add adds v, or lets it begin again.
 func (q *visits) add(v *visit) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return
-	}
 	if i := q.index(v); i >= 0 {
 		q.all[i].left = math.MaxInt
 		return
 	}
 	v.shards.Add(1)
-	q.all = append(q.all, &progress{v, math.MaxInt})
+	q.all = append(q.all, progress{v, math.MaxInt})
 	q.some.Store(true)
 }
 
-// index returns the place of v in all, or -1. q.mu must be held.
+// index returns the place of v in all, or -1.
 func (q *visits) index(v *visit) int {
-	return slices.IndexFunc(q.all, func(p *progress) bool { return p.visit == v })
+	return slices.IndexFunc(q.all, func(p progress) bool { return p.visit == v })
 }
 
-// drop takes v out, if it's there.
-func (q *visits) drop(v *visit) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.remove(q.index(v))
-}
-
-// remove takes out the visit with the given index, if that is not -1. q.mu must be held.
+// remove takes out the visit with the given index, if that is not -1.
 func (q *visits) remove(i int) {
 	if i >= 0 {
 		v := q.all[i].visit
@@ -237,11 +230,9 @@ func (q *visits) remove(i int) {
 	}
 }
 
-// close ends all visits of a shard before they are done.
+// close ends all visits before they are done.
 func (q *visits) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.closed = true; len(q.all) > 0; {
+	for len(q.all) > 0 {
 		q.remove(0)
 	}
 }
@@ -249,23 +240,19 @@ func (q *visits) close() {
 // next returns a visit, and which of n connections it visits next: from from to before to. It
 // returns nil if there is none.
 func (q *visits) next(n, most int) (v *visit, from, to int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if len(q.all) == 0 {
 		return nil, 0, 0
 	}
 	p := q.all[0]
-	copy(q.all, q.all[1:])
-	q.all[len(q.all)-1] = p
 	to = min(p.left, n)
 	p.left = max(to-most, 0)
+	copy(q.all, q.all[1:])
+	q.all[len(q.all)-1] = p
 	return p.visit, p.left, to
 }
 
 // stepped removes v if it has visited all connections, and reports whether it did.
 func (q *visits) stepped(v *visit) (done bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	i := q.index(v)
 	if done = i >= 0 && q.all[i].left == 0; done {
 		q.remove(i)
@@ -289,7 +276,10 @@ func (s *Shard) step() (more bool) {
 	v.do(s, s.visited)
 	clear(s.visited)
 	s.visited = s.visited[:0]
-	if s.visits.stepped(v) && v.then != nil {
+	s.mu.Lock()
+	done := s.visits.stepped(v)
+	s.mu.Unlock()
+	if done && v.then != nil {
 		v.then(s)
 	}
 	return s.visits.some.Load()

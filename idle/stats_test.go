@@ -186,7 +186,7 @@ func TestEndedIsNotLive(t *testing.T) {
 		runtime.Gosched()
 	}
 	time.Sleep(10 * time.Millisecond)
-	first.dismiss(&c, dismissal{reason: ReasonShed, forced: true})
+	first.dismiss(dismissal{conn: &c, reason: ReasonShed, forced: true})
 	second.mu.Unlock()
 	if st := <-got; st.Live+st.Shed > st.Tracked {
 		t.Errorf("of %d, %d are live and %d have ended", st.Tracked, st.Live, st.Shed)
