@@ -291,7 +291,7 @@ func TestEndsAreToldOnce(t *testing.T) {
 		}
 		counts := map[Reason]uint64{ReasonIdle: 5, ReasonShed: 10, ReasonEvict: 5}
 		for _, reason := range Reasons() {
-			if n, ok := r.Stats().ByReason()[reason]; n != counts[reason] || !ok {
+			if n := st.ByPhase["first"][reason] + st.ByPhase["chat"][reason]; n != counts[reason] {
 				r.Errorf("%d ended by %v", n, reason)
 			}
 		}

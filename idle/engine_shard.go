@@ -317,22 +317,32 @@ func (t *Tracker) finish(wait context.Context) (live []any, err error) {
 func (t *Tracker) tryClose() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, s := range slices.Concat(t.own, t.loops) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-	}
-	return t.markClosed()
+	left, unlock := t.lockAll()
+	defer unlock()
+	return t.markClosed(left)
 }
 
-// markClosed is tryClose with t.mu held, and mu of all shards.
-func (t *Tracker) markClosed() bool {
+// lockAll locks all shards, and returns how many connections are live. t.mu must be held.
+func (t *Tracker) lockAll() (live int, unlock func()) {
+	all := slices.Concat(t.own, t.loops)
+	for _, s := range all {
+		s.mu.Lock()
+		live += len(s.conns.all)
+	}
+	return live, func() {
+		for _, s := range all {
+			s.mu.Unlock()
+		}
+	}
+}
+
+// markClosed is tryClose between lockAll, which has found so many live connections, and unlock.
+func (t *Tracker) markClosed(left int) bool {
 	if t.closed {
 		return false
 	}
 	t.closed = true
-	left := 0
 	for _, s := range slices.Concat(t.own, t.loops) {
-		left += len(s.conns.all)
 		s.closed.Store(true)
 		s.visits.close()
 	}
@@ -436,17 +446,15 @@ func (t *Tracker) CloseWhenEmpty() {
 //
 // Its caller may be in a callback, so finish runs on a goroutine of its own, and waits for callbacks without a limit.
 func (t *Tracker) checkEmpty() {
-	for _, s := range slices.Concat(t.own, t.loops) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.conns.all) > 0 {
-			return
-		}
+	live, unlock := t.lockAll()
+	defer unlock()
+	if live > 0 {
+		return
 	}
 	if d := t.draining.Load(); d != nil {
 		d.finish(0)
 	}
-	if t.retiring.Load() && t.markClosed() {
+	if t.retiring.Load() && t.markClosed(0) {
 		go t.finish(context.Background())
 	}
 }

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -34,8 +35,6 @@ const (
 	numReasons
 )
 
-var others = [...]string{"drain", "shed", "evict"}
-
 // ErrClosed is returned when a tracker is used that is closed.
 var ErrClosed = errors.New("idle: the tracker is closed; make a new one with New")
 
@@ -68,7 +67,7 @@ type TimeoutError struct {
 //	i/o timeout: request: BodyRate of 50000 B/s not reached after 5.02s
 //	i/o timeout: chat: ended by shed (too old a version), idle for 3.2s
 func (e *TimeoutError) Error() string {
-	where, setting := "", e.Setting
+	where, setting := "", cmp.Or(e.Setting, e.Reason.setting(), e.Reason.String())
 	if e.Phase != "" {
 		where = e.Phase + ": "
 	}
@@ -78,9 +77,6 @@ func (e *TimeoutError) Error() string {
 			cause = " (" + cause + ")"
 		}
 		return fmt.Sprintf("i/o timeout: %sended by %v%s, idle for %v", where, e.Reason, cause, e.Elapsed)
-	}
-	if setting == "" {
-		setting = e.Reason.setting()
 	}
 	if e.Rate.BytesPerSecond > 0 {
 		return fmt.Sprintf("i/o timeout: %s%s of %d B/s not reached after %v", where, setting, e.Rate.BytesPerSecond, e.Elapsed)

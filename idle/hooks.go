@@ -184,14 +184,11 @@ func NewPhased(opts *Options, setting func(phase string, r Reason) string) (*Tra
 // returns, or else the field of [Policy]. It returns "" for a reason that is no limit.
 func (t *Tracker) Setting(phase string, r Reason) string {
 	t.mustBeMade()
-	if r == 0 || r >= numLimits {
-		return ""
-	}
-	name := ""
-	if t.setting != nil {
+	name, field := "", r.setting()
+	if t.setting != nil && field != "" {
 		t.calls.Guard("Setting", func() { name = t.setting(phase, r) })
 	}
-	return cmp.Or(name, table[r].setting)
+	return cmp.Or(name, field)
 }
 
 // ErrShardClosed is returned when a [Shard] is used that is closed.

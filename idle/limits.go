@@ -8,32 +8,36 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// A limit is one of the limits that a [Policy] can set. Its row in the table below is what errors and statistics know
-// about it. When it passes is in limits.next, what restarts it in Conn.begin and Conn.keep.
-type limit struct {
-	name    string                        // of the reason, for metrics
-	setting string                        // the field of Policy, for errors
+// A reason is what errors and statistics know about a [Reason]. When a limit passes is in limits.next, what restarts it in
+// Conn.begin and Conn.keep.
+type reason struct {
+	name    string                        // for metrics
+	setting string                        // the field of Policy; empty if no limit has passed
 	allowed func(p *Policy) time.Duration // the limit as configured, or 0 if it's off
 }
 
-// table has a row for each limit. If two limits pass in the same tick, the first row wins.
-var table = [numLimits]limit{
-	ReasonIdle:         {name: "idle", setting: "IdleTimeout", allowed: func(p *Policy) time.Duration { return p.IdleTimeout }},
-	ReasonRead:         {name: "read", setting: "ReadTimeout", allowed: func(p *Policy) time.Duration { return p.ReadTimeout }},
-	ReasonWrite:        {name: "write", setting: "WriteTimeout", allowed: func(p *Policy) time.Duration { return p.WriteTimeout }},
-	ReasonMaxAge:       {name: "max_age", setting: "MaxAge", allowed: func(p *Policy) time.Duration { return p.MaxAge }},
-	ReasonHeartbeat:    {name: "heartbeat", setting: "Heartbeat", allowed: func(p *Policy) time.Duration { return p.Heartbeat.limit() }},
-	ReasonMinReadRate:  {name: "min_read_rate", setting: "MinReadRate", allowed: func(p *Policy) time.Duration { return p.MinReadRate.Grace }},
-	ReasonMinWriteRate: {name: "min_write_rate", setting: "MinWriteRate", allowed: func(p *Policy) time.Duration { return p.MinWriteRate.Grace }},
-	ReasonPhase:        {name: "phase", setting: "PhaseTimeout", allowed: func(p *Policy) time.Duration { return p.PhaseTimeout }},
+// table has a row for each reason. If two limits pass in the same tick, the first row wins.
+var table = [numReasons]reason{
+	{name: "none"},
+	ReasonIdle:         {"idle", "IdleTimeout", func(p *Policy) time.Duration { return p.IdleTimeout }},
+	ReasonRead:         {"read", "ReadTimeout", func(p *Policy) time.Duration { return p.ReadTimeout }},
+	ReasonWrite:        {"write", "WriteTimeout", func(p *Policy) time.Duration { return p.WriteTimeout }},
+	ReasonMaxAge:       {"max_age", "MaxAge", func(p *Policy) time.Duration { return p.MaxAge }},
+	ReasonHeartbeat:    {"heartbeat", "Heartbeat", func(p *Policy) time.Duration { return p.Heartbeat.limit() }},
+	ReasonMinReadRate:  {"min_read_rate", "MinReadRate", func(p *Policy) time.Duration { return p.MinReadRate.Grace }},
+	ReasonMinWriteRate: {"min_write_rate", "MinWriteRate", func(p *Policy) time.Duration { return p.MinWriteRate.Grace }},
+	ReasonPhase:        {"phase", "PhaseTimeout", func(p *Policy) time.Duration { return p.PhaseTimeout }},
+	ReasonDrain:        {name: "drain"},
+	ReasonShed:         {name: "shed"},
+	ReasonEvict:        {name: "evict"},
 }
 
-// setting returns the field of [Policy] that sets the limit.
+// setting returns the field of [Policy] that sets the limit, or "" for a reason that is no limit.
 func (r Reason) setting() string {
-	if r > 0 && r < numLimits {
+	if r < numReasons {
 		return table[r].setting
 	}
-	return r.String()
+	return ""
 }
 
 // String returns the reason's name in snake_case, as metrics need it: "idle",
@@ -41,13 +45,8 @@ func (r Reason) setting() string {
 // "phase" for limits, and "drain", "shed" or "evict" for the others. It returns
 // "none" for the zero Reason.
 func (r Reason) String() string {
-	switch {
-	case r == 0:
-		return "none"
-	case r < numLimits:
+	if r < numReasons {
 		return table[r].name
-	case r < numReasons:
-		return others[r-numLimits]
 	}
 	return "reason " + strconv.Itoa(int(r))
 }

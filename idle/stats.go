@@ -67,17 +67,6 @@ type Stats struct {
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
 }
 
-// ByReason returns how many connections the tracker has ended, by each of [Reasons]; zeros
-// are included.
-func (s Stats) ByReason() map[Reason]uint64 {
-	all := map[Reason]uint64{}
-	for _, r := range Reasons() {
-		all[r] = s.TimedOut[r]
-	}
-	all[ReasonDrain], all[ReasonShed], all[ReasonEvict] = s.Drained, s.Shed, s.Evicted
-	return all
-}
-
 // Reasons returns all reasons for which a tracker ends connections.
 func Reasons() []Reason {
 	all := make([]Reason, 0, numReasons-1)

@@ -141,7 +141,13 @@ func (w *World) audit(s Server) {
 			w.Errorf("OnEnds was told %d times of %s", n, label)
 		}
 	}
-	for reason, n := range st.ByReason() {
+	ended := map[idle.Reason]uint64{}
+	for _, of := range st.ByPhase {
+		for reason, n := range of {
+			ended[reason] += n
+		}
+	}
+	for reason, n := range ended {
 		if w.reasons[reason] != n {
 			w.Errorf("OnEnds was told of %d that ended by %v, and %d are counted", w.reasons[reason], reason, n)
 		}

@@ -41,14 +41,6 @@ func New[R any](every time.Duration, stop <-chan struct{}, report func([]R)) *Re
 
 // Add adds a record.
 func (r *Reporter[R]) Add(one R) {
-	if r.add(one) {
-		r.Running.Begin()
-		go r.Running.Run(r.run)
-	}
-}
-
-// add adds a record. It reports whether the goroutine has to be started.
-func (r *Reporter[R]) add(one R) (start bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ring == nil {
@@ -62,10 +54,10 @@ func (r *Reporter[R]) add(one R) (start bool) {
 	r.next++
 	switch {
 	case r.report == nil:
-		return false
+		return
 	case len(r.waiting) == MostWaiting:
 		r.lost.Add(1)
-		return false
+		return
 	}
 	if r.waiting = append(r.waiting, one); len(r.waiting) == MostWaiting/2 {
 		select {
@@ -73,9 +65,11 @@ func (r *Reporter[R]) add(one R) (start bool) {
 		default:
 		}
 	}
-	start = !r.reporting
-	r.reporting = true
-	return start
+	if !r.reporting {
+		r.reporting = true
+		r.Running.Begin()
+		go r.Running.Run(r.run)
+	}
 }
 
 // Recent returns the records that are kept, the newest first.
