@@ -423,11 +423,16 @@ func (c *Conn) begin(l *limits) (stamp clock.Stamp) {
 	c.in.restart(&l.in, now)
 	c.out.restart(&l.out, now)
 	if l.beats > 0 {
-		c.beat.Raise(stamp)
-		c.pinged.Raise(stamp)
-		c.state.drop(unanswered | missMask)
+		c.restartBeats(stamp)
 	}
 	return stamp
+}
+
+// restartBeats lets the heartbeat count from stamp.
+func (c *Conn) restartBeats(stamp clock.Stamp) {
+	c.beat.Raise(stamp)
+	c.pinged.Raise(stamp)
+	c.state.drop(unanswered | missMask)
 }
 
 // mustFit panics if c cannot enter p.
@@ -449,22 +454,7 @@ func (c *Conn) mustFit(p *Phase) {
 // decided to call may even begin then. On an event loop none does. OnEnd and Expire of a connection that has timed out, or
 // was ended in another way, are called even if Stop comes first.
 func (c *Conn) Stop() bool {
-	s := c.shard
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	p := endRecord{limits: c.limits()}
-	was, stopped := c.state.stop()
-	if stopped {
-		p.state = was
-		s.leave(c, &p)
-	}
-	s.mu.Unlock()
-	if stopped {
-		s.report(c, &p)
-	}
-	return stopped
+	return c.shard != nil && c.shard.untrack(c, endRecord{}, c.state.stop)
 }
 
 // Live reports whether the connection is tracked and has not timed out.
@@ -596,9 +586,7 @@ func (c *Conn) keep(by Reason, stamp clock.Stamp, now int64) {
 	case ReasonMinWriteRate:
 		c.letOff(&c.out)
 	case ReasonHeartbeat:
-		c.beat.Raise(stamp)
-		c.pinged.Raise(stamp)
-		c.state.drop(unanswered | missMask)
+		c.restartBeats(stamp)
 	case ReasonPhase:
 		c.began.Raise(stamp)
 	}

@@ -257,20 +257,15 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 // limits that are; see awaitEnds. The state changes only once, so the connection has only one
 // outcome. end reports whether it is this one.
 func (s *Shard) end(c *Conn, inForce func(*limits) bool, need uint32, err *TimeoutError, late time.Duration) bool {
-	s.mu.Lock()
-	p := endRecord{limits: c.limits(), err: err, late: late, forced: need&ending == 0}
-	ended := inForce(p.limits)
-	if ended {
-		p.state, ended = c.state.finish(need)
-	}
-	if ended {
-		s.leave(c, &p)
-	}
-	s.mu.Unlock()
-	if !ended {
+	p := endRecord{err: err, late: late, forced: need&ending == 0}
+	if !s.untrack(c, p, func() (was uint32, ok bool) {
+		if !inForce(c.limits()) {
+			return 0, false
+		}
+		return c.state.finish(need)
+	}) {
 		return false
 	}
-	s.report(c, &p)
 	if c.hooks.OnEnd == nil {
 		s.expire(c, err)
 		return true

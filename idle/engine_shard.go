@@ -145,7 +145,7 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	if c.state.Load() != 0 {
 		return ErrTracked
 	}
-	s.tracker.ends.begin(owner)
+	s.tracker.learnAddr(owner)
 	err := s.tracker.room.admit(func(by *Capacity) error { return s.insert(c, owner, h, by) })
 	if err == ErrShardClosed {
 		return s.tracker.errClosed()
@@ -186,10 +186,27 @@ func (s *Shard) insert(c *Conn, owner any, h *Hooks, by *Capacity) error {
 	return nil
 }
 
+// untrack ends the tracking of c, if the function finish does so by changing its state. It reports whether it did. The owner's
+// callback comes later.
+func (s *Shard) untrack(c *Conn, p endRecord, finish func() (was uint32, ok bool)) (ok bool) {
+	s.mu.Lock()
+	p.limits = c.limits()
+	if p.state, ok = finish(); ok {
+		s.leave(c, &p)
+	}
+	s.mu.Unlock()
+	if ok {
+		s.report(c, &p)
+	}
+	return ok
+}
+
 // leave takes c, which has just ended, out of the wheel and of conns. It counts that, and completes p. The lock must be held.
 func (s *Shard) leave(c *Conn, p *endRecord) {
 	s.wheel.Cancel(&c.timer)
-	p.describe(c)
+	m := clock.Moment{Now: s.clock.Recent() - 1} // an activity is at the end of its tick at the latest
+	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.Now-m.Tick(stamp), 0)) * s.clock.Tick }
+	p.age, p.idle = since(c.born.Load()), since(c.lastUse())
 	if s.turns != nil {
 		s.turns.remove(int(c.index))
 	}
@@ -210,23 +227,15 @@ func (s *Shard) leave(c *Conn, p *endRecord) {
 	}
 }
 
-// report reports the end of a connection, without a lock. The owner's callback comes later.
+// report reports the end of a connection, without a lock.
 func (s *Shard) report(c *Conn, p *endRecord) {
 	t := s.tracker
-	t.ends.part(c.owner, p)
+	t.record(c.owner, p)
 	if p.last && (t.retiring.Load() || t.draining.Load() != nil) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.checkEmpty()
 	}
-}
-
-// noPing notes that a connection can't be pinged. If a SetPolicy misses the note, it has replaced
-// the policy before noPing returns, so Track sees the new policy.
-func (t *Tracker) noPing() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pingless.Store(true)
 }
 
 // A connSet has all live connections of a shard.
@@ -355,24 +364,17 @@ func (t *Tracker) markClosed(left int) bool {
 // takeAll ends the tracking of all connections, and returns their owners. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
 	s.closeMail()
-	for c, p := s.takeOne(); c != nil; c, p = s.takeOne() {
-		s.report(c, &p)
-		owners = append(owners, c.owner)
+	for {
+		s.mu.Lock()
+		c := s.conns.last()
+		s.mu.Unlock()
+		if c == nil {
+			return owners
+		}
+		if s.untrack(c, endRecord{handedBack: true}, c.state.stop) {
+			owners = append(owners, c.owner)
+		}
 	}
-	return owners
-}
-
-// takeOne ends the tracking of a connection. It returns nil if none is left.
-func (s *Shard) takeOne() (c *Conn, p endRecord) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c = s.conns.last(); c == nil {
-		return nil, p
-	}
-	p.limits, p.handedBack = c.limits(), true
-	p.state, _ = c.state.stop()
-	s.leave(c, &p)
-	return c, p
 }
 
 // Close ends the tracking of all connections of a loop's shard. It returns the owners of the live

@@ -34,7 +34,7 @@ type Info struct {
 // Label returns the connection's name; see [Options].Label. Call it in the visit.
 func (i *Info) Label() string {
 	c := i.mustBeVisited("Label")
-	return c.shard.tracker.ends.label(c.owner)
+	return c.shard.tracker.label(c.owner)
 }
 
 // Policy returns the policy that is in force for the connection. Call it in the visit.

@@ -128,7 +128,9 @@ type SocketState struct {
 func (t *Tracker) Expect(h *Hooks) error {
 	t.mustBeMade()
 	if h.Ping == nil && !t.pingless.Load() {
-		t.noPing()
+		t.mu.Lock() // if a SetPolicy misses that, it has replaced the policy before, so Track sees the new one
+		t.pingless.Store(true)
+		t.mu.Unlock()
 	}
 	return h.fit(t.phase.limits())
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -162,14 +161,7 @@ func (h *Heartbeat) limit() time.Duration {
 	return h.Interval + time.Duration(h.misses())*h.Timeout
 }
 
-// errNoLimit is the error for a tracker whose policy sets no limit.
-func errNoLimit() error {
-	var settings []string
-	for r := ReasonIdle; r < numLimits; r++ {
-		settings = append(settings, table[r].setting)
-	}
-	return errors.New("idle: the policy sets no limit; set at least one of " + strings.Join(settings, ", "))
-}
+var errNoLimit = errors.New("idle: the policy sets no limit; set at least one of IdleTimeout, ReadTimeout, WriteTimeout, MaxAge, Heartbeat, MinReadRate, MinWriteRate, PhaseTimeout")
 
 const (
 	maxMisses = 100
@@ -315,7 +307,7 @@ func (t *Tracker) limitsOf(p Policy, was *limits) *limits {
 func (t *Tracker) SetPolicy(p Policy) error {
 	t.mustBeMade()
 	if !p.SetsLimit() {
-		return errNoLimit()
+		return errNoLimit
 	}
 	return t.phase.SetPolicy(p)
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/idlewheel/idlewheel/idle/internal/batch"
 	"github.com/idlewheel/idlewheel/idle/internal/callbacks"
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
@@ -283,49 +282,29 @@ func bucketOf(d time.Duration) int {
 	return min(i, NumBuckets-1)
 }
 
-// ends records how connections end, so that they are kept and reported.
-type ends struct {
-	*batch.Reporter[End]
-
-	calls *callbacks.Runner
-	name  func(owner any) string // Options.Label
-	on    atomic.Bool            // ends are recorded
-}
-
-// init prepares n for the ends of t.
-func (n *ends) init(t *Tracker) {
-	n.calls, n.name = &t.calls, t.opts.Label
-	var report func([]End)
-	if onEnds := t.opts.OnEnds; onEnds != nil {
-		report = func(all []End) { t.calls.Guard("OnEnds", func() { onEnds(all) }) }
-		n.on.Store(true)
-	}
-	n.Reporter = batch.New(t.opts.Tick, t.stop, report)
-}
-
-// part records the end of a connection, if ends are recorded.
-func (n *ends) part(owner any, p *endRecord) {
-	if !n.on.Load() {
+// record records the end of a connection, if ends are recorded.
+func (t *Tracker) record(owner any, p *endRecord) {
+	if !t.recording.Load() {
 		return
 	}
-	e := End{Time: time.Now(), Phase: p.limits.policy.Name, Label: n.label(owner), Age: p.age, Idle: p.idle, Late: p.late}
+	e := End{Time: time.Now(), Phase: p.limits.policy.Name, Label: t.label(owner), Age: p.age, Idle: p.idle, Late: p.late}
 	if p.err != nil {
 		e.Reason, e.Setting, e.Phase, e.Cause = p.err.Reason, p.err.Setting, p.err.Phase, clip(p.err.Cause)
 	}
-	n.Add(e)
+	t.ends.Add(e)
 }
 
-// begin asks for the address of a new connection, the default label, so that it's known at the
+// learnAddr asks for the address of a new connection, the default label, so that it's known at the
 // end.
-func (n *ends) begin(owner any) {
-	if n.on.Load() {
-		n.calls.Guard("KnownAddr", func() { knownAddr(owner) })
+func (t *Tracker) learnAddr(owner any) {
+	if t.recording.Load() {
+		t.calls.Guard("KnownAddr", func() { knownAddr(owner) })
 	}
 }
 
 // label returns the label of a connection.
-func (n *ends) label(owner any) (label string) {
-	n.calls.Guard("Label", func() { label = n.name(owner) })
+func (t *Tracker) label(owner any) (label string) {
+	t.calls.Guard("Label", func() { label = t.opts.Label(owner) })
 	return clip(label)
 }
 
@@ -431,12 +410,4 @@ type endRecord struct {
 
 	age, idle time.Duration // how old the connection was, and how long idle, in whole ticks, rounded down
 	last      bool          // its shard has no other one
-}
-
-// describe adds how old c is, and how long idle.
-func (p *endRecord) describe(c *Conn) {
-	k := c.shard.clock
-	m := clock.Moment{Now: k.Recent() - 1} // an activity is at the end of its tick at the latest
-	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.Now-m.Tick(stamp), 0)) * k.Tick }
-	p.age, p.idle = since(c.born.Load()), since(c.lastUse())
 }

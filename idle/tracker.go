@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/idle/internal/batch"
 	"github.com/idlewheel/idlewheel/idle/internal/callbacks"
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
@@ -115,7 +116,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 		return nil, err
 	}
 	if !p.SetsLimit() {
-		return nil, errNoLimit()
+		return nil, errNoLimit
 	}
 	t := new(Tracker)
 	t.init(full)
@@ -156,10 +157,11 @@ type Tracker struct {
 	pingless atomic.Bool // a connection has Hooks without Ping
 	retiring atomic.Bool // CloseWhenEmpty was called
 
-	ends    ends
-	byPhase byName[reasonCount]
-	causes  byName[atomic.Uint64] // of connections that were shed
-	room    room
+	ends      *batch.Reporter[End]
+	recording atomic.Bool // ends are recorded
+	byPhase   byName[reasonCount]
+	causes    byName[atomic.Uint64] // of connections that were shed
+	room      room
 
 	draining atomic.Pointer[Draining] // nil if no drain is under way
 	renewals visit                    // after policies were replaced
@@ -179,7 +181,12 @@ func (t *Tracker) init(opts Options) {
 	t.calls.Logger = opts.Logger
 	t.room.tracker = t
 	t.renewals.do = renewed
-	t.ends.init(t)
+	var report func([]End)
+	if opts.OnEnds != nil {
+		report = func(all []End) { t.calls.Guard("OnEnds", func() { opts.OnEnds(all) }) }
+		t.recording.Store(true)
+	}
+	t.ends = batch.New(opts.Tick, t.stop, report)
 }
 
 // mustBeMade panics if t was not made by New.
@@ -206,7 +213,7 @@ func (t *Tracker) Policy() Policy {
 // them at the first call, or from the beginning if [Options].OnEnds is set.
 func (t *Tracker) RecentEnds() []End {
 	t.mustBeMade()
-	t.ends.on.Store(true)
+	t.recording.Store(true)
 	return t.ends.Recent()
 }
 
