@@ -57,8 +57,6 @@ type Draining struct {
 	from     int64        // the tick before the first turn
 	duration int64        // in ticks
 	force    int64        // the tick at which all are ended, or 0
-	shards   int64        // how many there were at the beginning
-	counted  atomic.Int64 // how many of them have begun to count their connections
 	over     sync.Once
 	done     chan struct{}
 
@@ -122,7 +120,6 @@ func (t *Tracker) beginDrain(next *Draining) (was *Draining) {
 		next.finish(0)
 		return nil
 	}
-	next.shards = int64(len(t.own) + len(t.loops))
 	if was = t.draining.Swap(next); was != nil {
 		was.finish(left)
 	}
@@ -199,7 +196,7 @@ type turns struct {
 	each  []oneTurn // of connSet.all
 	in    []int64   // how many are in each group
 	all   int64     // that were counted
-	shard int64     // the number of the shard, so that turns of shards alternate
+	shift float64   // by how much of the time between two turns all are earlier, so that shards don't take theirs together
 	given bool      // all were; in[g] is now how many have their turns before the next one of group g
 }
 
@@ -233,9 +230,7 @@ func (s *Shard) takeTurns(d *Draining, some []*Conn) {
 	}
 	q := s.turnsOf(d)
 	if q == nil {
-		q = &turns{
-			of: d, each: make([]oneTurn, len(s.conns.all)), in: make([]int64, idleGroups), shard: d.counted.Add(1) - 1,
-		}
+		q = &turns{of: d, each: make([]oneTurn, len(s.conns.all)), in: make([]int64, idleGroups), shift: rand.Float64()}
 		s.turns = q
 	}
 	m := clock.Moment{Now: s.clock.Recent()}
@@ -284,9 +279,7 @@ func (q *turns) next(was int64, m clock.Moment) int64 {
 	}
 	before := &q.in[^was]
 	*before++
-	d := q.of
-	at := int64(float64(d.duration) * (float64(*before) - float64(q.shard)/float64(d.shards)) / float64(q.all))
-	return d.from + 1 + at
+	return q.of.from + 1 + int64(float64(q.of.duration)*(float64(*before)-q.shift)/float64(q.all))
 }
 
 // turnsOf returns the turns in the drain d, or nil if there are none yet. The lock must be held.

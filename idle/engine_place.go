@@ -49,11 +49,8 @@ func (s *Shard) look(c *Conn, m clock.Moment, d *Draining) snapshot {
 
 // next returns the next deadline of c. The lock must be held.
 func (s *Shard) next(c *Conn, m clock.Moment) deadline {
-	l := c.limits()
-	snap := c.snapshot(m)
-	if d := s.tracker.draining.Load(); d != nil {
-		snap.drain = s.turnOf(c, d)
-	}
+	l, snap := c.limits(), c.snapshot(m)
+	snap.drain = s.turnOf(c, s.tracker.draining.Load())
 	return l.next(&snap)
 }
 
