@@ -454,7 +454,7 @@ func (c *Conn) mustFit(p *Phase) {
 // decided to call may even begin then. On an event loop none does. OnEnd and Expire of a connection that has timed out, or
 // was ended in another way, are called even if Stop comes first.
 func (c *Conn) Stop() bool {
-	return c.shard != nil && c.shard.untrack(c, endRecord{}, c.state.stop)
+	return c.shard != nil && c.shard.untrack(c, endRecord{}, live, over, nil)
 }
 
 // Live reports whether the connection is tracked and has not timed out.
@@ -617,11 +617,6 @@ func (s *state) change(next func(was uint32) (is uint32, ok bool)) (was uint32, 
 	}
 }
 
-// stop ends the tracking without a timeout. It returns the state before, and whether there was any.
-func (s *state) stop() (was uint32, ok bool) {
-	return s.change(func(was uint32) (uint32, bool) { return over, was&live != 0 })
-}
-
 // move sets and clears bits if all bits in need are set, and no bit in set is. It reports
 // whether it did.
 func (s *state) move(need, set, clear uint32) bool {
@@ -629,9 +624,10 @@ func (s *state) move(need, set, clear uint32) bool {
 	return ok
 }
 
-// finish ends the tracking by a timeout, if all bits in need are set. It returns the state before, and whether it did.
-func (s *state) finish(need uint32) (was uint32, ok bool) {
-	return s.change(func(was uint32) (uint32, bool) { return was&^live | over | ending, was&need == need })
+// finish ends the tracking if all bits in need are set: with over, or with over and ending if it wasn't the owner who ended it. It
+// returns the state before, and whether it did.
+func (s *state) finish(need, outcome uint32) (was uint32, ok bool) {
+	return s.change(func(was uint32) (uint32, bool) { return was&^(live|ending) | outcome, was&need == need })
 }
 
 // spare clears ending, unless the connection has ended.

@@ -53,10 +53,10 @@ func (d *Drain) validate() error {
 type Draining struct {
 	tracker  *Tracker
 	begun    time.Time
-	grace    int64        // between OnDrain and the end, in ticks
-	from     int64        // the tick before the first turn
-	duration int64        // in ticks
-	force    int64        // the tick at which all are ended, or 0
+	grace    int64 // between OnDrain and the end, in ticks
+	from     int64 // the tick before the first turn
+	duration int64 // in ticks
+	force    int64 // the tick at which all are ended, or 0
 	over     sync.Once
 	done     chan struct{}
 

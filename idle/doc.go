@@ -42,10 +42,6 @@
 //		log.Print(timeout.Phase, timeout.Setting, timeout.Limit)
 //	}
 //
-// Setting is the field of Policy, and Limit its value. For a rate, Limit is its Grace. For a
-// Heartbeat, it's Interval + Misses*Timeout, and for a passive one Misses*Interval + Timeout.
-// With Jitter, the connection may end sooner, by at most Jitter.
-//
 // # Phases
 //
 // A connection begins under the policy that the adapter was given. Its limits may change with
@@ -121,21 +117,8 @@
 // # Testing
 //
 // Everything runs in the virtual time of testing/synctest, with net.Pipe instead of sockets,
-// so a test of a timeout of an hour takes no time:
-//
-//	synctest.Test(t, func(t *testing.T) {
-//		client, server := net.Pipe()
-//		defer client.Close()
-//		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, nil)
-//		...
-//		defer tracker.Close()
-//		conn, err := idlenet.WrapConn(server, tracker, nil)
-//		...
-//		defer conn.Close()
-//		_, err = conn.Read(make([]byte, 1)) // fails after an hour, with a *TimeoutError
-//	})
-//
-// Package adapters/idletest has a listener of pipes, for tests of whole servers; see docs/testing.md.
+// so a test of a timeout of an hour takes no time. docs/testing.md shows how. Package adapters/idletest
+// has a listener of pipes, for tests of whole servers.
 //
 // # For authors of adapters
 //

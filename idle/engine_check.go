@@ -64,7 +64,7 @@ func (s *Shard) check(c *Conn) {
 	}
 	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.by) == 0; v, due = s.decide(c) {
 		examined |= 1 << v.by
-		s.probe(c, v.by)
+		s.probe(c, v.by, false)
 	}
 	if due && v.isMiss() {
 		s.note(func(st *Stats) { st.Misses++ })
@@ -98,22 +98,14 @@ func (v *decision) isDoubtful(c *Conn) bool {
 	return v.what == evEnd && v.by < numLimits && v.by != ReasonMaxAge && c.hooks.Probe != nil
 }
 
-// probe asks the owner for SocketState, and applies it.
-func (s *Shard) probe(c *Conn, about Reason) SocketState {
-	e := s.socketState(c, about)
-	s.apply(c, e)
-	return e
-}
-
-func (s *Shard) socketState(c *Conn, about Reason) (e SocketState) {
+// probe asks the owner what it can find out about c, and applies that. After a farewell the last output doesn't count.
+func (s *Shard) probe(c *Conn, about Reason, farewell bool) (e SocketState) {
 	s.tracker.calls.Guard("Probe", func() { e = c.hooks.Probe(c.owner, about) })
-	return e
-}
-
-// apply applies what the owner has found out about c.
-func (s *Shard) apply(c *Conn, e SocketState) {
 	if !c.Live() {
-		return
+		return e
+	}
+	if farewell {
+		e.Out = 0
 	}
 	now := s.clock.Settled()
 	start := now * int64(s.clock.Tick)
@@ -140,6 +132,7 @@ func (s *Shard) apply(c *Conn, e SocketState) {
 	if e.Unread && !c.hasUnread() {
 		c.unread.Raise(clock.StampOf(now - 1)) // no activity has an earlier tick, so any lets unread input count again
 	}
+	return e
 }
 
 // ping calls Ping. The ping counts from the decision v. If another goroutine has entered a phase since, its answer isn't
@@ -158,15 +151,10 @@ func (s *Shard) ping(c *Conn, v decision) {
 		c.state.move(0, unanswered, 0)
 	}
 	s.replace(c)
-	if !c.state.move(live, pinging, 0) {
-		return
-	}
-	s.call("Ping", func() {
-		if c.Live() {
-			s.note(func(st *Stats) { st.Pings++ })
-			_ = c.hooks.Ping(c.owner) // if it fails, a miss follows
-		}
-	}, func() { c.state.drop(pinging) })
+	s.callOnce(c, pinging, "Ping", func() {
+		s.note(func(st *Stats) { st.Pings++ })
+		_ = c.hooks.Ping(c.owner) // if it fails, a miss follows
+	})
 }
 
 // tell asks the owner to finish, unless it is being asked already. The grace counts from now, even if that comes late.
@@ -177,14 +165,9 @@ func (s *Shard) tell(c *Conn, v decision) {
 		s.lookAgain(c, v.drain, now+1+v.drain.grace)
 	}
 	s.replace(c)
-	if c.hooks.OnDrain == nil || !c.state.move(live, telling, 0) {
-		return
+	if c.hooks.OnDrain != nil {
+		s.callOnce(c, telling, "OnDrain", func() { c.hooks.OnDrain(c.owner) })
 	}
-	s.call("OnDrain", func() {
-		if c.Live() {
-			c.hooks.OnDrain(c.owner)
-		}
-	}, func() { c.state.drop(telling) })
 }
 
 // measure has all further waits of c measured by the real clock. What was waited before is let off, because it was counted by
@@ -225,11 +208,7 @@ func (s *Shard) ask(c *Conn, v decision) {
 		c.state.move(live, ending, 0)
 		last, due := s.decide(c)
 		if due && last.isSame(v) && v.isDoubtful(c) && last.Now-v.Now > answeredAtOnce {
-			e := s.socketState(c, v.by)
-			if v.by == ReasonIdle {
-				e.Out = 0 // that may be what OnTimeout has written
-			}
-			s.apply(c, e)
+			s.probe(c, v.by, v.by == ReasonIdle) // OnTimeout may have written one
 			last, due = s.decide(c)
 		}
 		if due && last.isSame(v) {
@@ -253,17 +232,9 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 	}
 }
 
-// end ends a connection, if it has the flags in need. inForce tells under the lock whether the reason is still in force, given the
-// limits that are; see awaitEnds. The state changes only once, so the connection has only one
-// outcome. end reports whether it is this one.
+// end ends a connection, if it has the flags in need, and reports whether it did; see untrack.
 func (s *Shard) end(c *Conn, inForce func(*limits) bool, need uint32, err *TimeoutError, late time.Duration) bool {
-	p := endRecord{err: err, late: late, forced: need&ending == 0}
-	if !s.untrack(c, p, func() (was uint32, ok bool) {
-		if !inForce(c.limits()) {
-			return 0, false
-		}
-		return c.state.finish(need)
-	}) {
+	if !s.untrack(c, endRecord{err: err, late: late, forced: need&ending == 0}, need, over|ending, inForce) {
 		return false
 	}
 	if c.hooks.OnEnd == nil {
@@ -342,6 +313,18 @@ func (s *Shard) call(name string, callback, then func()) {
 		return
 	}
 	s.onGoroutine(name, callback, then)
+}
+
+// callOnce is call for a callback of a live connection that isn't running already, as the flag says.
+func (s *Shard) callOnce(c *Conn, flag uint32, name string, callback func()) {
+	if !c.state.move(live, flag, 0) {
+		return
+	}
+	s.call(name, func() {
+		if c.Live() {
+			callback()
+		}
+	}, func() { c.state.drop(flag) })
 }
 
 // onGoroutine runs a callback on a goroutine of its own, and then the function then.

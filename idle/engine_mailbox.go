@@ -131,7 +131,7 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 	if c.hooks.Probe == nil {
 		return c.out.waits()
 	}
-	e := s.probe(c, reason)
+	e := s.probe(c, reason, false)
 	return e.Unread || c.out.waits() && !e.NotWriting && !e.OutEmpty || e.Sending && reason != ReasonEvict || c.isBusy()
 }
 

@@ -122,7 +122,7 @@ func (s *Shard) announce(first int64) {
 // lateBy returns how long passes have been deferring connections that came up.
 func (s *Shard) lateBy() time.Duration {
 	if behind := s.behind.Load(); behind > 0 && !s.closed.Load() {
-		return max(s.clock.After(behind), 0)
+		return max(-s.clock.Until(behind), 0)
 	}
 	return 0
 }

@@ -186,12 +186,16 @@ func (s *Shard) insert(c *Conn, owner any, h *Hooks, by *Capacity) error {
 	return nil
 }
 
-// untrack ends the tracking of c, if the function finish does so by changing its state. It reports whether it did. The owner's
-// callback comes later.
-func (s *Shard) untrack(c *Conn, p endRecord, finish func() (was uint32, ok bool)) (ok bool) {
+// untrack ends the tracking of c with the given outcome, if it has the flags in need. inForce, if not nil, tells under the lock
+// whether the reason is still in force, given the limits that are; see awaitEnds. The state changes only once, so a connection
+// has only one outcome. untrack reports whether it is this one. The owner's callback comes later.
+func (s *Shard) untrack(c *Conn, p endRecord, need, outcome uint32, inForce func(*limits) bool) (ok bool) {
 	s.mu.Lock()
 	p.limits = c.limits()
-	if p.state, ok = finish(); ok {
+	if ok = inForce == nil || inForce(p.limits); ok {
+		p.state, ok = c.state.finish(need, outcome)
+	}
+	if ok {
 		s.leave(c, &p)
 	}
 	s.mu.Unlock()
@@ -205,7 +209,9 @@ func (s *Shard) untrack(c *Conn, p endRecord, finish func() (was uint32, ok bool
 func (s *Shard) leave(c *Conn, p *endRecord) {
 	s.wheel.Cancel(&c.timer)
 	m := clock.Moment{Now: s.clock.Recent() - 1} // an activity is at the end of its tick at the latest
-	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.Now-m.Tick(stamp), 0)) * s.clock.Tick }
+	since := func(stamp clock.Stamp) time.Duration {
+		return time.Duration(max(m.Now-m.Tick(stamp), 0)) * s.clock.Tick
+	}
 	p.age, p.idle = since(c.born.Load()), since(c.lastUse())
 	if s.turns != nil {
 		s.turns.remove(int(c.index))
@@ -371,7 +377,7 @@ func (s *Shard) takeAll() (owners []any) {
 		if c == nil {
 			return owners
 		}
-		if s.untrack(c, endRecord{handedBack: true}, c.state.stop) {
+		if s.untrack(c, endRecord{handedBack: true}, live, over, nil) {
 			owners = append(owners, c.owner)
 		}
 	}

@@ -93,16 +93,11 @@ func (t *Tracker) Visit(ctx context.Context, visit func(Info)) error {
 	v := t.visit(func(s *Shard, some []*Conn) {
 		mu.Lock()
 		defer mu.Unlock()
-		for i := 0; i < len(some) && !over; { // again, after a panic
-			t.calls.Guard("Visit", func() {
-				for m := s.clock.Moment(); i < len(some); {
-					c := some[i]
-					i++
-					if info, ok := s.info(c, m); ok {
-						visit(info)
-					}
-				}
-			})
+		m := s.clock.Moment()
+		for _, c := range some {
+			if info, ok := s.info(c, m); ok && !over {
+				t.calls.Guard("Visit", func() { visit(info) })
+			}
 		}
 	})
 	var err error

@@ -50,7 +50,7 @@ type TimeoutError struct {
 	Reason  Reason
 	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty if none has passed
 	Phase   string        // Policy.Name of the connection's phase
-	Limit   time.Duration // as configured, for a rate its Grace; 0 if none has passed
+	Limit   time.Duration // as configured, for a rate its Grace, for a Heartbeat all of it; 0 if none has passed
 	Rate    Rate          // as configured, if the limit is a minimum rate
 
 	// Elapsed is the time that has passed, exact to two ticks. For a limit, it's at least Limit

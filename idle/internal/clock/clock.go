@@ -102,28 +102,17 @@ func (k *Clock) Start(s Stamp) int64 {
 	return (last + int64(int32(s.bits-uint32(last)))) * int64(k.Tick)
 }
 
-// After returns the time since the given tick began.
-func (k *Clock) After(tick int64) time.Duration {
-	return k.Elapsed() - time.Duration(tick)*k.Tick
-}
-
 // Settled returns the latest tick that began at least a slack ago. A connection
 // whose deadline is this tick, or an earlier one, may be ended.
-func (k *Clock) Settled() int64 { return k.settledAgo(0) }
+func (k *Clock) Settled() int64 { return int64((k.Elapsed() - k.Slack) / k.Tick) }
 
-// settledAgo returns what Settled returned d ago. It is a stamp, never too late,
-// for something that happened then.
-func (k *Clock) settledAgo(d time.Duration) int64 {
-	return int64((k.Elapsed() - k.Slack - d) / k.Tick)
-}
-
-// StampAgo returns the stamp for something that happened d ago. ok is false if d is 0, which
-// means not known, or too long for a stamp.
+// StampAgo returns a stamp, never too late, for something that happened d ago. ok is false if d is 0,
+// which means not known, or too long for a stamp.
 func (k *Clock) StampAgo(d time.Duration) (stamp Stamp, ok bool) {
 	if d <= 0 || d/k.Tick >= MaxTicks {
 		return Stamp{}, false
 	}
-	return StampOf(k.settledAgo(d)), true
+	return StampOf(int64((k.Elapsed() - k.Slack - d) / k.Tick)), true
 }
 
 // Ticks returns d in ticks, rounded up. d must not be negative.
@@ -131,7 +120,7 @@ func (k *Clock) Ticks(d time.Duration) int64 { return int64(d/k.Tick + min(d%k.T
 
 // Until returns the time until the given tick begins. It is negative if the tick
 // has begun.
-func (k *Clock) Until(tick int64) time.Duration { return -k.After(tick) }
+func (k *Clock) Until(tick int64) time.Duration { return time.Duration(tick)*k.Tick - k.Elapsed() }
 
 // Attach adds a shard's copy to those that the clock keeps up to date.
 func (k *Clock) Attach(c *AtomicStamp) {
@@ -163,11 +152,7 @@ func (k *Clock) Publish() {
 }
 
 // Sleeping reports whether the clock sleeps.
-func (k *Clock) Sleeping() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.last.Load() == asleep
-}
+func (k *Clock) Sleeping() bool { return k.last.Load() == asleep }
 
 // Sleep stops the copying until wake is called.
 func (k *Clock) Sleep() {
