@@ -109,7 +109,6 @@ type flow struct {
 
 const waiting = 1 // the lowest bit of flow.at
 
-// waits reports whether there is a wait.
 func (f *flow) waits() bool { return f.at.Load()&waiting != 0 }
 
 // A tickWord is a tick in 32 bits; see [clock.Stamp].
@@ -163,7 +162,6 @@ func (c *Conn) useSlow() { c.restamp(&c.used) }
 //go:noinline
 func (c *Conn) beatSlow() { c.restamp(&c.beat) }
 
-// restamp stores the current tick in w.
 func (c *Conn) restamp(w *tickWord) {
 	s := c.shard
 	w.Raise(s.stamp())
@@ -474,7 +472,6 @@ func (c *Conn) Idle() time.Duration { return c.shard.clock.Moment().Since(c.last
 // connection, the result is from 2²⁹ to 1.5 × 2²⁹ ticks.
 func (c *Conn) Age() time.Duration { return c.shard.clock.Moment().Since(c.born.Load()) }
 
-// limits returns the limits in force.
 func (c *Conn) limits() *limits { return c.phase.Load().limits() }
 
 // direction returns the part of the limits in force that concerns f.
@@ -595,7 +592,6 @@ func (c *Conn) keep(by Reason, stamp clock.Stamp, now int64) {
 // state is the state of a connection: flags, and above them the misses of the heartbeat.
 type state struct{ atomic.Uint32 }
 
-// misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
 // drop clears some bits. Usually none is set, and then it costs a load.

@@ -31,7 +31,6 @@ type Drain struct {
 	ForceAfter time.Duration
 }
 
-// validate returns an error if a value in d is invalid.
 func (d *Drain) validate() error {
 	if err := cmp.Or(
 		checkDuration("Drain.Duration", d.Duration),

@@ -187,7 +187,6 @@ const (
 	jobsPerLock  = 16
 )
 
-// connOf returns the connection whose timer is t.
 func connOf(t *wheel.Timer) *Conn {
 	return (*Conn)(unsafe.Add(unsafe.Pointer(t), -int(unsafe.Offsetof(Conn{}.timer))))
 }

@@ -6,7 +6,6 @@ import (
 
 // Connections use these methods of their shard: the time, and their places in its wheel.
 
-// stamp returns the current stamp.
 func (s *Shard) stamp() clock.Stamp {
 	now := s.now.Load()
 	if now.Asleep() {

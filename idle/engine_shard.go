@@ -75,7 +75,6 @@ func (t *Tracker) newShard(execute func(func()) error) *Shard {
 	return s
 }
 
-// each calls yield for every shard.
 func (t *Tracker) each(yield func(*Shard) bool) {
 	for _, s := range t.own {
 		if !yield(s) {
@@ -92,7 +91,6 @@ func (t *Tracker) each(yield func(*Shard) bool) {
 	}
 }
 
-// live returns the number of live connections.
 func (t *Tracker) live() (n int) {
 	for s := range t.each {
 		s.mu.Lock()
@@ -102,7 +100,6 @@ func (t *Tracker) live() (n int) {
 	return n
 }
 
-// isClosed reports whether the tracker is closed.
 func (t *Tracker) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

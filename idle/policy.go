@@ -273,7 +273,6 @@ type Phase struct {
 	tracker *Tracker
 }
 
-// limits returns the limits in force.
 func (p *Phase) limits() *limits { return p.now.Load() }
 
 // Policy returns the current policy of the phase.

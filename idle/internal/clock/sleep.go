@@ -83,16 +83,7 @@ func (k *Clock) Tune(t Tuning) {
 	k.quiet = quiet{few: t.Few, need: t.Need, most: t.Most}
 }
 
-// Rest puts a running clock to sleep after enough quiet ticks. The driver calls it once a
-// tick, with the number of slow paths since the last call.
-func (k *Clock) Rest(now int64, slowPaths uint32) {
-	if k.quiet.enough(now, slowPaths, !k.Sleeping()) {
-		k.Sleep()
-	}
-}
-
-// A quiet counts quiet ticks, and says when a running clock has had enough of them to fall
-// asleep.
+// A quiet counts quiet ticks of a running clock.
 type quiet struct {
 	few     uint32 // a tick with fewer slow paths is quiet
 	need    int64  // how many quiet ticks it takes
@@ -102,11 +93,13 @@ type quiet struct {
 	slept   int64  // the tick at which the clock last fell asleep
 }
 
-// enough reports whether a running clock should fall asleep.
-func (q *quiet) enough(now int64, slowPaths uint32, running bool) bool {
+// Rest puts a running clock to sleep after enough quiet ticks. The driver calls it once a
+// tick, with the number of slow paths since the last call.
+func (k *Clock) Rest(now int64, slowPaths uint32) {
+	q := &k.quiet
 	switch {
-	case !running:
-		return false
+	case k.Sleeping():
+		return
 	case !q.running: // it was woken
 		if q.last = now; now-q.slept < q.need {
 			q.need = min(2*q.need, q.most)
@@ -118,6 +111,6 @@ func (q *quiet) enough(now int64, slowPaths uint32, running bool) bool {
 	}
 	if q.running = now-q.last < q.need; !q.running {
 		q.slept = now
+		k.Sleep()
 	}
-	return !q.running
 }
