@@ -178,6 +178,9 @@ func TestReasonsNameAField(t *testing.T) {
 		if _, ok := reflect.TypeFor[Policy]().FieldByName(setting); !ok {
 			t.Errorf("the setting of %v is %q, which is no field of Policy", r, setting)
 		}
+		if !strings.Contains(errNoLimit.Error(), setting) {
+			t.Errorf("%q leaves out %s", errNoLimit, setting)
+		}
 		err := TimeoutError{Reason: r, Limit: time.Second, Elapsed: 2 * time.Second}
 		if want := "i/o timeout: " + setting + " of 1s passed after 2s"; err.Error() != want {
 			t.Errorf("%q, want %q", &err, want)
