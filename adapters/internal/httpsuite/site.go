@@ -87,7 +87,7 @@ func (s *Site) Settled() httplimits.Stats {
 		st = s.Stats()
 		reasons, phases, settings := sum(st.TimedOut), sum(st.Phases), sum(st.Limits)
 		connections := phases - st.Phases["request stream"]
-		return st.Live == 0 && st.Tracked == st.Closed+reasons+st.Drained+st.Shed+st.Evicted && reasons == connections && phases == settings
+		return st.Live == 0 && st.Tracked == st.Closed+st.HandedBack+reasons+st.Drained+st.Shed+st.Evicted && reasons == connections && phases == settings
 	})
 	return st
 }
