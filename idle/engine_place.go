@@ -48,8 +48,11 @@ func (s *Shard) look(c *Conn, m clock.Moment, d *Draining) snapshot {
 
 // next returns the next deadline of c. The lock must be held.
 func (s *Shard) next(c *Conn, m clock.Moment) deadline {
-	l, snap := c.limits(), c.snapshot(m)
-	snap.drain = s.turnOf(c, s.tracker.draining.Load())
+	l := c.limits()
+	snap := c.snapshot(m) // a statement of its own, or it would be copied twice
+	if d := s.tracker.draining.Load(); d != nil {
+		snap.drain = s.turnOf(c, d)
+	}
 	return l.next(&snap)
 }
 
