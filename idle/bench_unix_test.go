@@ -18,12 +18,10 @@ import (
 func BenchmarkEvict(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			t, conns := benchTracker(b, Policy{IdleTimeout: time.Hour}, n)
-			if err := t.SetCapacity(Capacity{MaxConns: n, MinIdle: time.Millisecond}); err != nil {
-				b.Fatal(err)
-			}
+			t, _ := benchTracker(b, Policy{IdleTimeout: time.Hour}, n)
+			check(b, t.SetCapacity(Capacity{MaxConns: n, MinIdle: time.Millisecond}))
 			time.Sleep(200 * time.Millisecond) // more than the grace
-			spare, hooks := []idleOwner(nil), hooksOf(&conns[0])
+			spare, hooks := []idleOwner(nil), plainHooks()
 			before := cpuTime(b)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -50,20 +48,14 @@ func BenchmarkEvict(b *testing.B) {
 // cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkWakeUp is what the driver costs with each tick while the clock runs:
 // cpu-ns/tick. An operation is 50 ticks.
 func BenchmarkWakeUp(b *testing.B) {
-	t, err := New(Policy{IdleTimeout: time.Hour}, &Options{Tick: time.Millisecond})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer t.Close()
+	t := newTracker(b, Policy{IdleTimeout: time.Hour}, &Options{Tick: time.Millisecond})
 	t.clock.Tune(clock.Tuning{Each: never / 2}) // no tick is quiet
 	t.clock.Read()                              // wakes it
 	before, begun := cpuTime(b), t.clock.Now()

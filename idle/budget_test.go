@@ -18,8 +18,7 @@ func TestBudgetDefersFairly(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		var order []int
 		for i := range n {
-			s := &staller{stall: func() { order = append(order, i); time.Sleep(time.Millisecond) }}
-			r.track(&s.Conn, s)
+			r.with(&peer{onExpire: func() { order = append(order, i); time.Sleep(time.Millisecond) }})
 		}
 		r.wait(10 * time.Second)
 		if len(order) != n || !slices.IsSorted(order) {
@@ -38,15 +37,9 @@ func TestBudgetDefersFairly(t *testing.T) {
 // TestAnnounceIsOneStep has the driver look at a loop's shard while the loop
 // announces what is due: never would let it lie down for good.
 func TestAnnounceIsOneStep(t *testing.T) {
-	tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := newTracker(t, Policy{IdleTimeout: time.Hour}, nil)
 	s, p := tr.own[0], &peer{}
-	if err := s.Track(&p.Conn, p, hooksOf(p)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Track(&p.Conn, p, hooksOf(p)))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -73,9 +66,7 @@ type slice struct{ posted, begun, ended time.Time }
 // that much to end. The passes are sent as they end.
 func herd(t *testing.T, n int, cost time.Duration, opts *Options) (*Tracker, <-chan slice) {
 	tr, err := New(Policy{IdleTimeout: time.Second}, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	loop, slices := newLoop(), make(chan slice, 10_000)
 	var onItsWay atomic.Bool
 	s, err := tr.NewShard(func(pass func()) error {
@@ -92,12 +83,10 @@ func herd(t *testing.T, n int, cost time.Duration, opts *Options) (*Tracker, <-c
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	loop.do(func() {
 		for range n {
-			c := &staller{stall: func() { time.Sleep(cost) }}
+			c := &peer{onExpire: func() { time.Sleep(cost) }}
 			if err := s.Track(&c.Conn, c, hooksOf(c)); err != nil {
 				t.Error(err)
 			}
@@ -172,18 +161,12 @@ func TestNoSliceAfterClose(t *testing.T) {
 func TestLoopThatTakesNoPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, err := New(Policy{IdleTimeout: time.Second}, &Options{Tick: defaultTick})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		asked := 0
 		s, err := tr.NewShard(func(func()) error { asked++; return ErrClosed })
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		p := &peer{}
-		if err := s.Track(&p.Conn, p, hooksOf(p)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Track(&p.Conn, p, hooksOf(p)))
 		time.Sleep(2 * time.Second)
 		tr.Close()
 		s.Close()
@@ -198,8 +181,7 @@ func TestLoopThatTakesNoPasses(t *testing.T) {
 func TestLoopGoesOnAfterACallbackThatBlocks(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
-		s := &staller{stall: func() { time.Sleep(stall) }}
-		r.track(&s.Conn, s)
+		r.with(&peer{onExpire: func() { time.Sleep(stall) }})
 		r.wait(100 * time.Millisecond)
 		p := r.peer()
 		began := time.Now()
@@ -218,15 +200,14 @@ func backlog(t *testing.T, n int, cost time.Duration, opts *Options) (last time.
 		var ended int
 		due := time.Now().Add(time.Second)
 		for range n {
-			s := &staller{stall: func() {
+			r.with(&peer{onExpire: func() {
 				time.Sleep(cost)
 				late := time.Since(due)
 				mu.Lock()
 				defer mu.Unlock()
 				ended++
 				last = max(last, late)
-			}}
-			r.track(&s.Conn, s)
+			}})
 		}
 		if r.Stats().BacklogAge != 0 {
 			t.Error("behind before anything is due")

@@ -13,35 +13,28 @@ import (
 
 func (r *rig) mustHold(c Capacity) {
 	r.Helper()
-	if err := r.SetCapacity(c); err != nil {
-		r.Fatal(err)
-	}
+	check(r, r.SetCapacity(c))
 }
 
 // TestEvictsFromTheMostIdle opens connections beyond the capacity, while others are
 // active, and holds each eviction against all idle times.
 func TestEvictsFromTheMostIdle(t *testing.T) {
-	const most, grace = 2000, 5 * time.Second
-	rounds := 3000
-	if testing.Short() {
-		rounds = 1000
-	}
+	const most, rounds, grace = 2000, 1000, 5 * time.Second
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		active := map[*guest]time.Time{}
-		var evicted []*guest
+		active := map[*peer]time.Time{}
+		var evicted []*peer
 		allMoreIdle := 0
 		for range most {
-			g := &guest{}
-			r.track(&g.conn, g)
+			g := r.peer()
 			active[g] = time.Now()
 		}
 		r.mustHold(Capacity{MaxConns: most, MinIdle: grace})
 		for range rounds {
 			synctest.Wait()         // evictions are under way
 			for g := range active { // a few at random
-				if g.err == nil {
-					r.do(g.conn.Touch)
+				if g.err() == nil {
+					r.do(g.Touch)
 					active[g] = time.Now()
 				}
 				if rng.IntN(3) == 0 {
@@ -50,7 +43,7 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 			}
 			r.wait(time.Duration(rng.IntN(30)) * time.Millisecond)
 			for g := range active {
-				if g.err != nil {
+				if g.err() != nil {
 					evicted = append(evicted, g)
 				}
 			}
@@ -58,8 +51,8 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 				if active[g].IsZero() {
 					continue
 				}
-				if idle := g.endedAt.Sub(active[g]); idle < grace-r.opts.Tick || g.err.Reason != ReasonEvict {
-					t.Fatalf("%v, idle for %v", g.err, idle)
+				if idle := g.at.Sub(active[g]); idle < grace-r.opts.Tick || g.err().Reason != ReasonEvict {
+					t.Fatalf("%v, idle for %v", g.err(), idle)
 				}
 				moreIdle := 0
 				for _, at := range active {
@@ -76,8 +69,8 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 			if r.clock.Elapsed() < grace+time.Second {
 				continue
 			}
-			g := &guest{}
-			if err := r.tryTrack(&g.conn, g); err != nil {
+			g := &peer{}
+			if err := r.tryTrack(&g.Conn, g); err != nil {
 				t.Fatalf("after %d evictions: %v", len(evicted), err)
 			}
 			active[g] = time.Now()
@@ -93,17 +86,6 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 	})
 }
 
-// A replaced is a peer in whose place another one comes as soon as it ends.
-type replaced struct {
-	peer
-	next func()
-}
-
-func (p *replaced) Expire(err *TimeoutError) {
-	p.peer.Expire(err)
-	p.next()
-}
-
 // TestNewcomerInAnEviction has a connection come in the Expire of one that is evicted for another newcomer. That place is
 // taken, so another connection is evicted for it.
 func TestNewcomerInAnEviction(t *testing.T) {
@@ -116,8 +98,7 @@ func TestNewcomerInAnEviction(t *testing.T) {
 			}
 		})
 		for range most {
-			p := &replaced{next: come}
-			r.track(&p.Conn, p)
+			r.with(&peer{onExpire: come})
 		}
 		r.wait(time.Minute)
 		r.mustHold(Capacity{MaxConns: most, MinIdle: time.Second})
@@ -125,65 +106,6 @@ func TestNewcomerInAnEviction(t *testing.T) {
 		r.wait(time.Second)
 		if st := r.Stats(); st.Live != most || st.Evicted != 2 || !last.Live() {
 			r.Errorf("%d are live, %d were evicted", st.Live, st.Evicted)
-		}
-	})
-}
-
-func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		vip := r.phaseOf(Policy{Name: "vip"})
-		busy := r.phaseOf(Policy{Name: "busy", NoInterrupt: true})
-		all := r.guests(3)
-		r.do(func() {
-			all[0].conn.Enter(vip)
-			all[1].conn.Enter(busy)
-			all[2].conn.PauseRead()
-		})
-		r.mustHold(Capacity{MaxConns: 3, MinIdle: time.Second, Exempt: []*Phase{vip}})
-		r.wait(time.Minute)
-		tries := func(want error) {
-			t.Helper()
-			for range 3 { // the first may be let in before it is known that none can be evicted
-				g := &guest{}
-				if err := r.tryTrack(&g.conn, g); err == nil {
-					r.wait(50 * time.Millisecond)
-					r.do(func() { g.conn.Stop() })
-				} else if !errors.Is(err, want) {
-					t.Errorf("%v, want %v", err, want)
-				} else {
-					return
-				}
-			}
-			t.Errorf("not refused")
-		}
-		tries(ErrFull)
-		if st := r.Stats(); st.Refused == 0 || st.Evicted > 0 || st.Live != 3 {
-			t.Errorf("%+v", st)
-		}
-		r.do(func() { all[1].conn.Enter(r.phase) }) // counts as no activity
-		r.wait(2 * time.Second)
-		r.track(&(&guest{}).conn, &guest{})
-		r.wait(time.Second)
-		if all[1].err == nil || all[1].err.Reason != ReasonEvict {
-			t.Errorf("%v", all[1].err)
-		}
-	})
-}
-
-func TestMakeRoom(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		all := r.guests(10)
-		if n := r.EvictIdle(1); n != 0 {
-			t.Errorf("%d evicted without a capacity", n)
-		}
-		r.mustHold(Capacity{MinIdle: time.Millisecond})
-		r.wait(time.Second)
-		for range 3 {
-			r.EvictIdle(1)
-			r.wait(time.Second)
-		}
-		if st := r.Stats(); st.Evicted != 3 || all[0].err == nil || all[3].err != nil {
-			t.Errorf("%+v", st)
 		}
 	})
 }
@@ -212,27 +134,6 @@ func TestEvictsWhomAnEarlierCapacityKept(t *testing.T) {
 	})
 }
 
-func TestCapacityOfNonsense(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		for want, c := range map[string]Capacity{
-			"MaxConns is -1":        {MaxConns: -1},
-			"Capacity.MinIdle is -": {MaxConns: 1, MinIdle: -1},
-			"Exempt[1] is nil":      {MaxConns: 1, Exempt: []*Phase{r.phase, nil}},
-		} {
-			if err := r.SetCapacity(c); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%+v: %v", c, err)
-			}
-		}
-		if c, ok := r.Capacity(); ok {
-			t.Errorf("something was changed: %+v", c)
-		}
-		r.Tracker.Close()
-		if err := r.SetCapacity(Capacity{MaxConns: 1}); err != ErrClosed {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
 // TestFullForGood tracks connections one after the other in a full tracker. Each evicts
 // another one:
 //
@@ -243,19 +144,10 @@ func TestCapacityOfNonsense(t *testing.T) {
 // If a place is counted twice in between, there is one connection too many. It must be evicted
 // too, or nobody is let in any more.
 func TestFullForGood(t *testing.T) {
-	tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	most, newcomers := 10_000, 100_000
-	if raceEnabled && testing.Short() {
-		most, newcomers = 1_000, 30_000
-	}
-	if err := tr.SetCapacity(Capacity{MaxConns: most}); err != nil {
-		t.Fatal(err)
-	}
-	hooks := &Hooks{Expire: func(any, *TimeoutError) {}}
+	tr := newTracker(t, Policy{IdleTimeout: time.Hour}, nil)
+	const most, newcomers = 1_000, 30_000
+	check(t, tr.SetCapacity(Capacity{MaxConns: most}))
+	hooks := plainHooks()
 	for range newcomers {
 		c, come := new(Conn), time.Now()
 		for err := tr.Track(c, c, hooks); err != nil; err = tr.Track(c, c, hooks) {
@@ -267,158 +159,18 @@ func TestFullForGood(t *testing.T) {
 	}
 }
 
-// TestPolicyBesideCapacity: SetPolicy refuses a policy of new connections beside which
-// SetCapacity would refuse the capacity. Other phases may have it.
-func TestPolicyBesideCapacity(t *testing.T) {
-	used := Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second}}
-	capacity := Capacity{MaxConns: 10, MinIdle: time.Minute}
-	tr, err := New(used, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	if err := tr.SetCapacity(capacity); err == nil {
-		t.Error("SetCapacity accepts it")
-	}
-	if err := tr.SetPolicy(Policy{IdleTimeout: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.SetCapacity(capacity); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.SetPolicy(used); err == nil || !strings.Contains(err.Error(), "Capacity.MinIdle is 1m0s") || tr.Policy().IdleTimeout != time.Hour {
-		t.Errorf("SetPolicy: %v; the policy is %+v", err, tr.Policy())
-	}
-	other, err := tr.Phase(Policy{Name: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.SetPolicy(used); err != nil {
-		t.Errorf("SetPolicy of another phase: %v", err)
-	}
-	capacity.Exempt = []*Phase{tr.Initial()}
-	if err := tr.SetCapacity(capacity); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.SetPolicy(used); err != nil {
-		t.Errorf("SetPolicy, as none may be evicted anyway: %v", err)
-	}
-}
-
-// TestLiftedCapacityEvictsNobody lifts or raises a capacity while those that were too many are
-// being evicted. The test may be held up between the two calls, so that some are evicted rightly. Then it tries again.
-func TestLiftedCapacityEvictsNobody(t *testing.T) {
-	for _, c := range []Capacity{{}, {MaxConns: 1000}} {
-		onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-			for range 8 {
-				before := r.Stats().Evicted
-				r.guests(100)
-				r.wait(time.Second)
-				r.mustHold(Capacity{MaxConns: 10})
-				r.mustHold(c)
-				r.wait(time.Minute)
-				if r.Stats().Evicted == before {
-					return
-				}
-			}
-			t.Errorf("%d evicted by capacities that were changed to %+v at once", r.Stats().Evicted, c)
-		})
-	}
-}
-
-// TestMostIsHeld has exactly so many connections, whether they may be evicted or not.
-func TestMostIsHeld(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		r.mustHold(Capacity{MaxConns: 10, MinIdle: time.Minute})
-		all := make([]guest, 30)
-		for i := range all[:20] {
-			if err := r.tryTrack(&all[i].conn, &all[i]); (err != nil) != (i >= 10) || err != nil && !errors.Is(err, ErrFull) {
-				t.Errorf("connection %d: %v", i, err)
-			}
-		}
-		if st := r.Stats(); st.Live != 10 || st.Refused != 10 {
-			t.Errorf("%+v", st)
-		}
-		r.wait(2 * time.Minute)
-		for i := range all[20:] { // a herd at once: each evicts one
-			r.track(&all[20+i].conn, &all[20+i])
-		}
-		r.wait(time.Second)
-		if n := r.Stats().Live; n < 10 || n > 11 { // two may have had the same one evicted
-			t.Errorf("%d live", n)
-		}
-		r.wait(2 * time.Minute)
-		r.track(&(&guest{}).conn, &guest{})
-		r.wait(time.Second)
-		if st := r.Stats(); st.Live != 10 || st.Evicted != 11 {
-			t.Errorf("%+v", st)
-		}
-		for i := range all[:10] {
-			if all[i].err == nil {
-				t.Errorf("%d is still there, and one that came later is not", i)
-			}
-		}
-	})
-}
-
-// A laden is a guest that may have input that nobody reads.
-type laden struct {
-	guest
-	unread bool
-}
-
-func (l *laden) Examine() SocketState { return SocketState{Unread: l.unread} }
-
-// TestOneInUseIsPassedOver has connections that Probe finds in use when they are to be evicted. There is
-// one too many then, until the next newcomers have others evicted.
-func TestOneInUseIsPassedOver(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		all := make([]laden, 10)
-		for i := range all {
-			all[i].unread = i < 4
-			r.track(&all[i].conn, &all[i])
-			r.wait(time.Second)
-		}
-		r.mustHold(Capacity{MaxConns: 10})
-		for range 24 {
-			if err := r.tryTrack(&(&guest{}).conn, &guest{}); err != nil && !errors.Is(err, ErrFull) {
-				t.Error(err)
-			}
-			r.wait(time.Second)
-			if st := r.Stats(); st.Live > 14 {
-				t.Errorf("%+v", st)
-			}
-		}
-		for i := range all[:4] {
-			if all[i].err != nil {
-				t.Errorf("%d was in use: %v", i, all[i].err)
-			}
-		}
-		if st := r.Stats(); st.Live != 10 || st.Evicted < 6 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
-// A lagging guest has had a byte that only the kernel knows of, half a second ago.
-type lagging struct{ guest }
-
-func (*lagging) Examine() SocketState { return SocketState{In: 500 * time.Millisecond} }
-
 // TestEvidenceAloneSparesNobody: the kernel knows of a byte later than the last stamp. The
 // connection has been idle for long enough all the same, so it makes room, and the newcomer
 // stays.
 func TestEvidenceAloneSparesNobody(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		old := &lagging{}
-		r.track(&old.conn, old)
+		old := r.prober(func() SocketState { return SocketState{In: 500 * time.Millisecond} })
 		r.wait(2 * time.Second)
 		r.mustHold(Capacity{MaxConns: 1, MinIdle: 100 * time.Millisecond})
-		late := &guest{}
-		r.track(&late.conn, late)
+		late := r.peer()
 		r.wait(50 * time.Millisecond)
-		if st := r.Stats(); old.err == nil || late.err != nil || st.Evicted != 1 {
-			t.Errorf("the idle one has ended by %v, the newcomer by %v: %+v", old.err, late.err, st)
+		if st := r.Stats(); old.err() == nil || late.err() != nil || st.Evicted != 1 {
+			t.Errorf("the idle one has ended by %v, the newcomer by %v: %+v", old.err(), late.err(), st)
 		}
 	})
 }
@@ -427,23 +179,22 @@ func TestEvidenceAloneSparesNobody(t *testing.T) {
 // don't follow each other.
 func TestAllInUse(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		all := make([]laden, 10)
-		for i := range all {
-			all[i].unread = true
-			r.track(&all[i].conn, &all[i])
+		var all []*peer
+		for range 10 {
+			all = append(all, r.prober(func() SocketState { return SocketState{Unread: true} }))
 		}
 		r.mustHold(Capacity{MaxConns: 10})
 		passes := r.Stats().Passes
 		for range 100 {
-			_ = r.tryTrack(&(&guest{}).conn, &guest{})
+			_ = r.tryTrack(new(Conn), &peer{})
 			r.wait(100 * time.Millisecond)
 		}
 		if st := r.Stats(); st.Live > 26 || st.Passes-passes > 2000 {
 			t.Errorf("%d passes: %+v", st.Passes-passes, st)
 		}
 		for i := range all {
-			if all[i].err != nil {
-				t.Errorf("%d: %v", i, all[i].err)
+			if all[i].err() != nil {
+				t.Errorf("%d: %v", i, all[i].err())
 			}
 		}
 	})
@@ -454,17 +205,13 @@ func TestAllInUse(t *testing.T) {
 func TestEvictsBesideABlockedLoop(t *testing.T) {
 	inBubble(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, true, func(r *rig) {
 		const each = 200
-		for range each {
-			r.peer()
-			if err := r.Tracker.Track(new(Conn), "driven", &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
-				r.Fatal(err)
-			}
-		}
+		r.peers(each)
+		r.driven(each)
 		resume := r.block()
 		r.mustHold(Capacity{MaxConns: 2 * each})
 		r.wait(time.Second)
 		for i := range 2 * each {
-			if err := r.Tracker.Track(new(Conn), "newcomer", &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
+			if err := r.Tracker.Track(new(Conn), "newcomer", plainHooks()); err != nil {
 				t.Fatalf("after %d: %v", i, err)
 			}
 			r.wait(50 * time.Millisecond)
@@ -475,7 +222,7 @@ func TestEvictsBesideABlockedLoop(t *testing.T) {
 		resume()
 		r.wait(time.Second)
 		for range 10 {
-			_ = r.Tracker.Track(new(Conn), "newcomer", &Hooks{Expire: func(any, *TimeoutError) {}})
+			_ = r.Tracker.Track(new(Conn), "newcomer", plainHooks())
 			r.wait(time.Second)
 		}
 		if n := r.Stats().Live; n != 2*each {
@@ -492,14 +239,8 @@ func TestNoMoreThanTheBound(t *testing.T) {
 		for _, most := range []int{1, 10, 1000} {
 			for _, used := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
-					tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: shards})
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer tr.Close()
-					if err := tr.SetCapacity(Capacity{MaxConns: most}); err != nil {
-						t.Fatal(err)
-					}
+					tr := newTracker(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: shards})
+					check(t, tr.SetCapacity(Capacity{MaxConns: most}))
 					var unread atomic.Bool // what Probe finds of half of the connections
 					unread.Store(used)
 					hooks := &Hooks{Expire: func(any, *TimeoutError) {}, Probe: func(owner any, _ Reason) SocketState {
@@ -561,14 +302,14 @@ func TestCapacityLowered(t *testing.T) {
 		busy := all[10:20]
 		r.do(func() {
 			for i := range exempt {
-				exempt[i].conn.Enter(vip)
-				busy[i].conn.PauseRead()
+				exempt[i].Enter(vip)
+				busy[i].PauseRead()
 			}
 		})
 		r.wait(time.Minute)
 		r.do(func() {
 			for _, g := range all[n-20:] {
-				g.conn.Touch()
+				g.Touch()
 			}
 		})
 		r.mustHold(Capacity{MaxConns: n / 2, MinIdle: 30 * time.Second, Exempt: []*Phase{vip}})
@@ -580,10 +321,10 @@ func TestCapacityLowered(t *testing.T) {
 		for i, g := range all {
 			switch {
 			case i < 20 || i >= n-20:
-				if g.err != nil {
-					r.Errorf("guest %d: %v", i, g.err)
+				if g.err() != nil {
+					r.Errorf("guest %d: %v", i, g.err())
 				}
-			case g.err == nil:
+			case g.err() == nil:
 				if stay++; i < n/3 { // by the age of the sample
 					r.Errorf("guest %d has stayed, and was idle for very long", i)
 				}
@@ -597,33 +338,12 @@ func TestCapacityLowered(t *testing.T) {
 		if n := r.Stats().Live; n != 40 {
 			r.Errorf("%d are left, want the 20 that may not be evicted and the 20 that had been used just before", n)
 		}
-		if err := r.tryTrack(&(&guest{}).conn, &guest{}); !errors.Is(err, ErrFull) {
+		if err := r.tryTrack(new(Conn), &peer{}); !errors.Is(err, ErrFull) {
 			r.Errorf("there are too many: %v", err)
 		}
 		r.wait(r.late())
 		if n := r.Stats().Live; n != 32 {
 			r.Errorf("%d are left after a newcomer was refused, want eight less", n)
-		}
-	})
-}
-
-// TestCapacityRaised: what was evicted by the lower one is all.
-func TestCapacityRaised(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		r.guests(10)
-		r.mustHold(Capacity{MaxConns: 7, MinIdle: 10 * time.Second})
-		r.wait(time.Second)
-		if err := r.tryTrack(&(&guest{}).conn, &guest{}); !errors.Is(err, ErrFull) {
-			r.Error(err)
-		}
-		r.mustHold(Capacity{MaxConns: 12, MinIdle: time.Hour})
-		r.guests(2)
-		r.wait(time.Minute)
-		if c, ok := r.Capacity(); !ok || c.MaxConns != 12 || c.MinIdle != time.Hour {
-			r.Errorf("%+v, %v", c, ok)
-		}
-		if st := r.Stats(); st.Evicted != 0 || st.Refused != 1 || st.Live != 12 {
-			r.Errorf("%+v", st)
 		}
 	})
 }
@@ -634,12 +354,7 @@ func TestCapacityLoweredBesideABlockedLoop(t *testing.T) {
 	inBubble(t, Policy{IdleTimeout: 24 * time.Hour}, nil, true, func(r *rig) {
 		r.peers(100)
 		r.wait(time.Second)
-		others := make([]peer, 200)
-		for i := range others {
-			if err := r.Tracker.Track(&others[i].Conn, &others[i], hooksOf(&others[i])); err != nil {
-				r.Fatal(err)
-			}
-		}
+		r.driven(200)
 		r.wait(time.Second)
 		resume := r.block()
 		for _, most := range []int{200, 150} {
@@ -657,26 +372,175 @@ func TestCapacityLoweredBesideABlockedLoop(t *testing.T) {
 	})
 }
 
-// A lifter calls a function when it is probed.
-type lifter struct {
-	guest
-	lift func()
-}
-
-func (l *lifter) Examine() SocketState { l.lift(); return SocketState{} }
-
 // TestCapacityLiftedInProbe lifts the capacity while it is decided whether a connection is evicted.
 func TestCapacityLiftedInProbe(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		l := &lifter{lift: func() { r.mustHold(Capacity{}) }}
-		r.track(&l.conn, l)
+		r.prober(func() SocketState { r.mustHold(Capacity{}); return SocketState{} })
 		r.wait(time.Second)
 		r.mustHold(Capacity{MaxConns: 1})
-		late := &guest{}
-		r.track(&late.conn, late)
+		r.peer()
 		r.wait(time.Second)
 		if st := r.Stats(); st.Evicted != 0 || st.Live != 2 {
 			r.Errorf("%+v", st)
 		}
 	})
+}
+
+// answerer tracks a peer that answers each ping.
+func (r *rig) answerer() *peer {
+	p := &peer{}
+	p.ping = func() error {
+		p.Sent(2)
+		time.AfterFunc(time.Second/10, func() { r.do(func() { p.Received(2) }) })
+		return nil
+	}
+	return r.with(p)
+}
+
+var every20s = Heartbeat{Interval: 20 * time.Second, Timeout: 5 * time.Second}
+
+// TestEvictionBesidePings has the one make room who uses its connection less.
+func TestEvictionBesidePings(t *testing.T) {
+	onBoth(t, Policy{Heartbeat: every20s, ExplicitUse: true}, nil, func(r *rig) {
+		r.mustHold(Capacity{MaxConns: 2, MinIdle: time.Minute})
+		alice, bob := r.answerer(), r.answerer()
+		r.wait(133 * time.Second)
+		r.do(bob.Use)
+		r.wait(13 * time.Second)
+		r.answerer()
+		r.wait(time.Second)
+		if alice.Live() || !bob.Live() {
+			r.Errorf("alice live: %v, bob live: %v", alice.Live(), bob.Live())
+		}
+	})
+}
+
+// TestMinIdleBesidePings: if pings count as use, nobody is idle for longer than the Interval.
+func TestMinIdleBesidePings(t *testing.T) {
+	onDriver(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
+		err := r.SetCapacity(Capacity{MaxConns: 2, MinIdle: 20 * time.Second})
+		if err == nil || !strings.Contains(err.Error(), "Capacity.MinIdle is 20s, but connections are pinged every 20s") {
+			r.Errorf("got %v", err)
+		}
+		for _, c := range []Capacity{{MinIdle: 19 * time.Second}, {MinIdle: time.Hour, Exempt: []*Phase{r.Initial()}}} {
+			if err := r.SetCapacity(c); err != nil {
+				r.Errorf("%+v: %v", c, err)
+			}
+			if got, ok := r.Capacity(); !ok || got.MinIdle != c.MinIdle || len(got.Exempt) != len(c.Exempt) {
+				r.Errorf("the capacity is %+v, want %+v", got, c)
+			}
+		}
+	})
+}
+
+// TestTwoTracksOfOneConn has two goroutines track the same Conn. One of them succeeds.
+func TestTwoTracksOfOneConn(t *testing.T) {
+	tr := newTracker(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 2})
+	for range 3000 {
+		var c Conn
+		var ready, tracked atomic.Int32
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				for ready.Add(1); ready.Load() < 2; {
+				}
+				switch err := tr.Track(&c, &c, plainHooks()); err {
+				case nil:
+					tracked.Add(1)
+				case ErrTracked:
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		if tracked.Load() != 1 || !c.Stop() {
+			t.Fatalf("%d have succeeded", tracked.Load())
+		}
+	}
+	if st := tr.Stats(); st.Live != 0 || st.Tracked != 3000 || st.Closed != 3000 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestNobodyMakesRoomOnAClosedShard has a full tracker. Nobody has to make room on a shard that is closed.
+func TestNobodyMakesRoomOnAClosedShard(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.driven(4)
+		r.closeShard()
+		r.wait(time.Minute)
+		r.mustHold(Capacity{MaxConns: 4})
+		var err error
+		r.do(func() {
+			var c Conn
+			err = r.shard.Track(&c, &c, plainHooks())
+		})
+		r.wait(time.Second)
+		if st := r.Stats(); err != ErrShardClosed || st.Live != 4 || st.Refused != 0 {
+			r.Errorf("%v: %d are live, %d were refused", err, st.Live, st.Refused)
+		}
+	})
+}
+
+// TestTrackOnAClosedTracker has loops keep a tracker full that is closed, and one whose Close waits for a callback.
+func TestTrackOnAClosedTracker(t *testing.T) {
+	check := func(r *rig) {
+		r.Helper()
+		var c Conn
+		if err := r.Tracker.Track(&c, &c, plainHooks()); err != ErrClosed || r.Stats().Refused != 0 {
+			r.Errorf("%v: %d were refused", err, r.Stats().Refused)
+		}
+	}
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.peers(4)
+		r.mustHold(Capacity{MaxConns: 4, MinIdle: time.Minute})
+		r.Tracker.Close()
+		check(r)
+	})
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		goOn := make(chan struct{})
+		r.keeper(func(*TimeoutError) bool { <-goOn; return true })
+		r.wait(2 * time.Second)
+		r.mustHold(Capacity{MaxConns: 1, MinIdle: time.Minute})
+		go r.Tracker.Close()
+		synctest.Wait()
+		check(r)
+		close(goOn)
+	})
+}
+
+// TestCapacityBesideTracks sets a capacity while many goroutines are in Track, waiting for a lock. It holds for them, too.
+func TestCapacityBesideTracks(t *testing.T) {
+	const most, n = 40, 100
+	for _, before := range []Capacity{{}, {MaxConns: 1000}} {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1})
+		check(t, err)
+		check(t, tr.SetCapacity(before))
+		var waiting, all sync.WaitGroup
+		track := func() {
+			c := new(Conn)
+			if err := tr.Track(c, c, plainHooks()); err != nil && err != ErrFull {
+				t.Error(err)
+			}
+		}
+		tr.room.mu.Lock()
+		tr.own[0].mu.Lock()
+		waiting.Add(n)
+		for range n {
+			all.Go(func() { waiting.Done(); track() })
+		}
+		waiting.Wait()
+		time.Sleep(time.Millisecond) // those that don't wait yet come later, and prove nothing
+		tr.room.set(&Capacity{MaxConns: most, MinIdle: time.Hour})
+		tr.own[0].mu.Unlock()
+		tr.room.mu.Unlock()
+		for range n {
+			track()
+		}
+		all.Wait()
+		if n := tr.live(); n != most {
+			t.Errorf("%d are live, want %d", n, most)
+		}
+		tr.Close()
+	}
 }

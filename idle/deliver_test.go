@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 func TestDeliver(t *testing.T) {
@@ -29,30 +31,27 @@ func TestDeliver(t *testing.T) {
 	})
 }
 
-// A deliverer has its reader deliver a byte while it is probed.
-type deliverer struct {
-	peer
-	examined int
-}
-
-func (d *deliverer) Examine() SocketState {
-	d.examined++
-	d.Received(1)
-	d.PauseRead()
-	if d.examined == 1 && !d.Deliver() {
-		panic("timed out too early")
+// deliverer tracks a peer whose reader delivers a byte while it is probed.
+func (r *rig) deliverer() *peer {
+	p := &peer{}
+	p.probe = func() SocketState {
+		p.Received(1)
+		p.PauseRead()
+		if p.probes == 1 && !p.Deliver() {
+			r.Error("timed out too early")
+		}
+		p.AwaitRead() // the limit has passed, so this wait ends the connection, but not before a look of its own
+		return SocketState{}
 	}
-	d.AwaitRead() // the limit has passed, so this wait ends the connection, but not before a look of its own
-	return SocketState{}
+	return r.with(p)
 }
 
 func TestDeliverInLastLook(t *testing.T) {
 	onBoth(t, Policy{PhaseTimeout: time.Second}, nil, func(r *rig) {
-		d := new(deliverer)
-		r.track(&d.Conn, d)
-		r.dies(&d.peer, time.Now(), time.Second, ReasonPhase)
-		if d.examined != 2 {
-			r.Errorf("examined %d times, want 2: a byte was delivered after the first", d.examined)
+		d := r.deliverer()
+		r.dies(d, time.Now(), time.Second, ReasonPhase)
+		if d.probes != 2 {
+			r.Errorf("examined %d times, want 2: a byte was delivered after the first", d.probes)
 		}
 	})
 }
@@ -65,12 +64,13 @@ type server struct {
 	cut       atomic.Bool
 }
 
-func (s *server) Expire(*TimeoutError) {
+var serverHooks = &Hooks{Expire: func(o any, _ *TimeoutError) {
+	s := o.(*server)
 	s.ended.Store(true)
 	if s.answering.Load() {
 		s.cut.Store(true)
 	}
-}
+}}
 
 // read waits for a byte as long as about the limit, and answers it.
 func (s *server) read(wait, answer time.Duration) {
@@ -102,14 +102,8 @@ func TestRaceDeliver(t *testing.T) {
 		"order": {ReadTimeout: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr, err := New(p, &Options{Tick: tick, Shards: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			if err := tr.SetCapacity(Capacity{MaxConns: 1 << 20}); err != nil {
-				t.Fatal(err)
-			}
+			tr := newTracker(t, p, &Options{Tick: tick, Shards: 2})
+			check(t, tr.SetCapacity(Capacity{MaxConns: 1 << 20}))
 			var delivered, ended, cut atomic.Int64
 			deadline := time.Now().Add(raceTime())
 			var wg sync.WaitGroup
@@ -117,7 +111,7 @@ func TestRaceDeliver(t *testing.T) {
 				wg.Go(func() {
 					for time.Now().Before(deadline) && cut.Load() == 0 {
 						s := new(server)
-						if err := tr.Track(&s.conn, s, hooksOf(s)); err != nil {
+						if err := tr.Track(&s.conn, s, serverHooks); err != nil {
 							t.Error(err)
 							return
 						}
@@ -150,5 +144,67 @@ func TestRaceDeliver(t *testing.T) {
 			}
 			t.Logf("%d bytes, %d connections ended", delivered.Load(), ended.Load())
 		})
+	}
+}
+
+// TestEnterStoresThePhaseLast loads the words of a connection while it enters phases, in the order in which snapshot
+// does. All limits of the phase that is seen must have begun.
+func TestEnterStoresThePhaseLast(t *testing.T) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("needs two processors")
+	}
+	tr := newTracker(t, Policy{IdleTimeout: time.Hour}, nil)
+	s := tr.newShard(nil) // which tells the time that is stored in it
+	c := &Conn{shard: s}
+	c.in.at.Store(waiting)
+	enter := func(tick int64) {
+		s.now.Store(clock.StampOf(tick))
+		p := new(Phase)
+		l := &limits{soonest: uint32(tick), beats: 1}
+		p.now.Store(l)
+		c.begin(l)
+		c.phase.Store(p)
+	}
+	enter(1)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for tick := int64(2); ; tick++ {
+			select {
+			case <-stop:
+				return
+			default:
+				enter(tick)
+			}
+		}
+	}()
+	bad := 0
+	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
+		entered := int64(c.limits().soonest)
+		snap := c.snapshot(clock.Moment{Now: entered})
+		for _, tick := range []int64{snap.began, snap.used, snap.beat, snap.pinged, snap.in.at / int64(tr.clock.Tick)} {
+			if tick < entered {
+				bad++
+			}
+		}
+	}
+	close(stop)
+	<-stopped
+	if bad > 0 {
+		t.Errorf("%d times a limit was seen to have begun before its phase", bad)
+	}
+}
+
+// TestRestartTakesBackNothing restarts limits from a time before that of what began meanwhile, as when the restart
+// is preempted.
+func TestRestartTakesBackNothing(t *testing.T) {
+	const wait, paid = int64(time.Hour) | waiting, 2 * int64(time.Hour)
+	c := Conn{shard: &Shard{clock: clock.New(time.Millisecond, func() {})}}
+	c.in.at.Store(wait)
+	c.in.paid.Store(paid)
+	c.in.rewait(500, true)
+	c.letOff(&c.in)
+	if now, had := c.in.at.Load(), c.in.paid.Load(); now != wait+2 || had != paid { // letOff moves it by a trifle
+		t.Errorf("the wait began at %d, and %d is paid", now, had)
 	}
 }

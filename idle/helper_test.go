@@ -34,6 +34,23 @@ func (l *loop) do(task func()) {
 	<-done
 }
 
+// newTracker returns a tracker that is closed when the test is over.
+func newTracker(t testing.TB, p Policy, opts *Options) *Tracker {
+	t.Helper()
+	tr, err := New(p, opts)
+	check(t, err)
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
+// check fails the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // ageClock makes the clock of a new tracker, in a bubble, that many ticks old,
 // for the sake of what happens when the stamps wrap.
 func ageClock(t *Tracker, ticks int64) {
@@ -83,21 +100,23 @@ func inBubble(t *testing.T, p Policy, opts *Options, looped bool, test func(*rig
 			full.Tick = defaultTick
 		}
 		tr, err := New(p, &full)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		runEasily(tr)
 		r := &rig{T: t, Tracker: tr}
 		if looped {
-			r.loop = newLoop()
-			r.shard, err = tr.NewShard(func(pass func()) error { r.loop.post(pass); return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.addLoop()
 		}
 		defer r.end()
 		test(r)
 	})
+}
+
+// addLoop gives r a loop.
+func (r *rig) addLoop() {
+	var err error
+	r.loop = newLoop()
+	r.shard, err = r.NewShard(func(pass func()) error { r.loop.post(pass); return nil })
+	check(r, err)
 }
 
 // end closes what is open still. That the bubble ends then shows that no
@@ -144,17 +163,28 @@ func (r *rig) trackOf() func(*Conn, any, *Hooks) error {
 
 func (r *rig) track(c *Conn, o any) {
 	r.Helper()
-	if err := r.tryTrack(c, o); err != nil {
-		r.Fatal(err)
-	}
+	check(r, r.tryTrack(c, o))
 }
 
-// peer tracks a new connection.
-func (r *rig) peer() *peer {
+// with tracks p, and peer a new one.
+func (r *rig) with(p *peer) *peer {
 	r.Helper()
-	p := &peer{}
+	p.born = time.Now()
 	r.track(&p.Conn, p)
 	return p
+}
+
+func (r *rig) peer() *peer { return r.with(&peer{}) }
+
+// driven tracks n peers on the driver's shards, beside those of a loop.
+func (r *rig) driven(n int) (all []*peer) {
+	r.Helper()
+	for range n {
+		p := &peer{}
+		check(r, r.Tracker.Track(&p.Conn, p, hooksOf(p)))
+		all = append(all, p)
+	}
+	return all
 }
 
 // wait lets time pass, and what happens in it happen. The race detector learns
@@ -172,9 +202,7 @@ func (r *rig) late() time.Duration { return 2*r.opts.Tick + r.clock.Slack }
 func (r *rig) phaseOf(p Policy) *Phase {
 	r.Helper()
 	ph, err := r.Tracker.Phase(p)
-	if err != nil {
-		r.Fatal(err)
-	}
+	check(r, err)
 	return ph
 }
 
@@ -213,41 +241,109 @@ func (r *rig) lives(p *peer, d time.Duration) {
 	}
 }
 
-// A peer is a connection and its owner in one, as idlenet's are.
+// A peer is a connection and its owner in one, as idlenet's are. It has those hooks whose functions are set, and Expire and OnDrain. It
+// notes their calls.
 type peer struct {
 	Conn
+	n    int // any number
+	born time.Time
+
+	keep     func(*TimeoutError) bool // OnTimeout
+	ping     func() error
+	probe    func() SocketState
+	unsent   func() int
+	onDrain  func()
+	onEnd    func()
+	onExpire func()
+
+	asked   []Reason
+	when    []time.Time // it was asked
+	pings   []time.Duration
+	probes  int
+	drained []time.Time
 	expired []*TimeoutError
-	at      time.Time
+	at      time.Time // of Expire
 }
 
-func (p *peer) Expire(err *TimeoutError) { p.expired, p.at = append(p.expired, err), time.Now() }
-
-// hooksOf returns hooks that call the methods of o, those that it has.
-func hooksOf(o any) *Hooks {
-	h := &Hooks{}
-	if o, ok := o.(interface{ Ping() error }); ok {
-		h.Ping = func(any) error { return o.Ping() }
+func (p *peer) hooks() *Hooks {
+	h := &Hooks{OnDrain: func(any) {
+		if p.drained = append(p.drained, time.Now()); p.onDrain != nil {
+			p.onDrain()
+		}
+	}, Expire: func(_ any, err *TimeoutError) {
+		if p.expired, p.at = append(p.expired, err), time.Now(); p.onExpire != nil {
+			p.onExpire()
+		}
+	}}
+	if p.keep != nil {
+		h.OnTimeout = func(_ any, err *TimeoutError) bool {
+			p.asked, p.when = append(p.asked, err.Reason), append(p.when, time.Now())
+			return p.keep(err)
+		}
 	}
-	if o, ok := o.(interface{ OnTimeout(*TimeoutError) bool }); ok {
-		h.OnTimeout = func(_ any, err *TimeoutError) bool { return o.OnTimeout(err) }
+	if p.ping != nil {
+		h.Ping = func(any) error { p.pings = append(p.pings, time.Since(p.born)); return p.ping() }
 	}
-	if o, ok := o.(interface{ OnEnd(*TimeoutError) }); ok {
-		h.OnEnd = func(_ any, err *TimeoutError) { o.OnEnd(err) }
+	if p.probe != nil {
+		h.Probe = func(any, Reason) SocketState { p.probes++; return p.probe() }
 	}
-	if o, ok := o.(interface{ OnDrain() }); ok {
-		h.OnDrain = func(any) { o.OnDrain() }
+	if p.unsent != nil {
+		h.Unsent = func(any) int { return p.unsent() }
 	}
-	if o, ok := o.(interface{ Examine() SocketState }); ok {
-		h.Probe = func(any, Reason) SocketState { return o.Examine() }
-	}
-	if o, ok := o.(interface{ Unsent() int }); ok {
-		h.Unsent = func(any) int { return o.Unsent() }
-	}
-	if o, ok := o.(interface{ Expire(*TimeoutError) }); ok {
-		h.Expire = func(_ any, err *TimeoutError) { o.Expire(err) }
+	if p.onEnd != nil {
+		h.OnEnd = func(any, *TimeoutError) { p.onEnd() }
 	}
 	return h
 }
+
+// err returns what p was ended with, or nil.
+func (p *peer) err() *TimeoutError {
+	if len(p.expired) == 0 {
+		return nil
+	}
+	return p.expired[0]
+}
+
+// toldAt is when OnDrain was called last.
+func (p *peer) toldAt() (at time.Time) {
+	if n := len(p.drained); n > 0 {
+		at = p.drained[n-1]
+	}
+	return at
+}
+
+// unansweredPing is a ping to which there's no answer.
+func unansweredPing() error { return nil }
+
+// calling returns a peer that has all hooks that a limit may call, and calls a function with their names.
+func calling(call func(hook string)) *peer {
+	return &peer{
+		keep:     func(*TimeoutError) bool { call("OnTimeout"); return false },
+		ping:     func() error { call("Ping"); return nil },
+		probe:    func() SocketState { call("Probe"); return SocketState{} },
+		onDrain:  func() { call("OnDrain") },
+		onExpire: func() { call("Expire") },
+	}
+}
+
+// pinged, keeper and prober track a peer that is pinged, asked or probed.
+func (r *rig) pinged() *peer { return r.with(&peer{ping: unansweredPing}) }
+
+func (r *rig) keeper(keep func(*TimeoutError) bool) *peer {
+	return r.with(&peer{keep: keep, ping: unansweredPing})
+}
+
+func (r *rig) prober(probe func() SocketState) *peer { return r.with(&peer{probe: probe}) }
+
+// hooksOf returns the hooks of a peer, or plain ones.
+func hooksOf(o any) *Hooks {
+	if p, ok := o.(*peer); ok {
+		return p.hooks()
+	}
+	return plainHooks()
+}
+
+func plainHooks() *Hooks { return &Hooks{Expire: func(any, *TimeoutError) {}} }
 
 // isClosed reports whether done is closed.
 func isClosed(done <-chan struct{}) bool {

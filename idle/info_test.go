@@ -8,47 +8,6 @@ import (
 	"time"
 )
 
-// TestInfo visits connections whose times are known.
-func TestInfo(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		chat := r.phaseOf(Policy{Name: "chat", IdleTimeout: time.Minute, NoInterrupt: true})
-		begun := time.Now()
-		busy, quiet, free := r.peer(), r.peer(), r.peer()
-		r.do(func() { free.Enter(r.phaseOf(Policy{Name: "free"})) })
-		r.wait(3 * time.Second)
-		r.do(func() { busy.Enter(chat); busy.TouchOut() })
-		r.wait(2 * time.Second)
-		r.do(func() {
-			if d := busy.Idle() - 2*time.Second; d > 0 || d < -2*r.opts.Tick {
-				r.Errorf("idle for %v", busy.Idle())
-			}
-		})
-		all := r.infos()
-		age := time.Since(begun)
-		for p, want := range map[*peer]Info{
-			busy:  {Phase: "chat", Age: age, Idle: age - 3*time.Second, Busy: true, EndsIn: 3*time.Second + time.Minute - age, EndsBy: ReasonIdle},
-			quiet: {Age: age, Idle: age, EndsIn: time.Hour - age, EndsBy: ReasonIdle},
-			free:  {Phase: "free", Age: age, Idle: age},
-		} {
-			i := all[p]
-			near := func(got, want time.Duration) bool { return (got - want).Abs() <= r.late() }
-			if i.Owner != p || i.Phase != want.Phase || i.Busy != want.Busy || i.EndsBy != want.EndsBy ||
-				!near(i.Age, want.Age) || !near(i.Idle, want.Idle) || !near(i.EndsIn, want.EndsIn) || i.Age > age {
-				r.Errorf("%+v, want %+v", i, want)
-			}
-		}
-		if _, err := r.Drain(Drain{Duration: time.Minute}); err != nil {
-			r.Fatal(err)
-		}
-		r.wait(r.late())
-		for _, i := range r.infos() {
-			if !i.Busy && (i.EndsBy != ReasonDrain || i.EndsIn > time.Minute+r.late()) {
-				r.Errorf("in a drain: %+v", i)
-			}
-		}
-	})
-}
-
 // TestInfoOfABlockedLoop describes connections of a loop that was blocked: one that is overdue, and
 // then one whose policy was replaced meanwhile. The function is called in the same pass, before
 // anybody else has looked at the connection.
@@ -65,9 +24,7 @@ func TestInfoOfABlockedLoop(t *testing.T) {
 	inBubble(t, Policy{Name: "old", IdleTimeout: time.Hour}, nil, true, func(r *rig) {
 		p := r.peer()
 		resume := r.block()
-		if err := r.SetPolicy(Policy{Name: "new", IdleTimeout: time.Minute}); err != nil {
-			r.Fatal(err)
-		}
+		check(r, r.SetPolicy(Policy{Name: "new", IdleTimeout: time.Minute}))
 		w := r.goVisiting()
 		resume()
 		r.finishes(w, 1)
@@ -77,34 +34,24 @@ func TestInfoOfABlockedLoop(t *testing.T) {
 	})
 }
 
-// A sender is a peer for which bytes wait.
-type sender struct {
-	peer
-	unsent int
-}
-
-func (s *sender) Unsent() int {
-	if s.unsent == math.MaxInt32 {
-		panic("unsent")
-	}
-	return s.unsent
-}
-
 // TestUnsent asks for bytes that wait for peers: those of connections on which a write waits.
 func TestUnsent(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, &Options{Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
 		want := map[any]int{}
 		for _, unsent := range []int{100, 2_000_000_000, 0, -5, math.MaxInt32} {
-			s := &sender{unsent: unsent}
-			r.track(&s.Conn, s)
+			s := r.with(&peer{unsent: func() int {
+				if unsent == math.MaxInt32 {
+					panic("unsent")
+				}
+				return unsent
+			}})
 			r.do(s.AwaitWrite)
 			if want[s] = max(unsent, 0); unsent == math.MaxInt32 {
 				want[s] = 0
 			}
 		}
-		paused := &sender{unsent: 1 << 20} // no write waits
-		r.track(&paused.Conn, paused)
-		want[paused], want[r.peer()] = 0, 0 // the latter can't tell
+		paused := r.with(&peer{unsent: func() int { return 1 << 20 }}) // no write waits
+		want[paused], want[r.peer()] = 0, 0                            // the latter can't tell
 		if err := r.Visit(r.Context(), func(i Info) {
 			if n, ok := want[i.Owner]; !ok || i.Unsent() != n {
 				r.Errorf("%d bytes, want %d", i.Unsent(), n)
@@ -119,112 +66,18 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
-// TestVisitEnds ends connections in a visit and after it, busy or not.
-func TestVisitEnds(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		all := r.guests(20)
-		r.do(func() { all[3].conn.PauseRead() })
-		var later []Info
-		r.endInVisit(func(i *Info) {
-			if g := i.Owner.(*guest); g.n < 5 {
-				i.End("in the visit")
-			} else if g.n < 10 {
-				later = append(later, *i)
-			}
-		})
-		for _, i := range later {
-			i.End("later")
-			i.End("once more")
-		}
-		r.wait(r.late())
-		for i, g := range all {
-			if g.conn.Live() != (i >= 10) || i < 10 && g.err.Reason != ReasonShed {
-				r.Errorf("guest %d: %v", i, g.err)
-			}
-		}
-		if st := r.Stats(); st.Shed != 10 || st.Causes["in the visit"] != 5 || st.Causes["later"] != 5 {
-			r.Errorf("%+v", st)
-		}
-	})
-}
-
-// TestEndIfIdle ends those that are idle: not those that are busy, have input that isn't read, or
-// have been used since they were visited, in the visit or after it.
-func TestEndIfIdle(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		idle, busy, unread, inVisit, later := r.peer(), r.peer(), r.prober(func() SocketState { return SocketState{Unread: true} }), r.peer(), r.peer()
-		r.wait(time.Minute)
-		r.do(busy.PauseRead)
-		var of Info
-		r.endInVisit(func(i *Info) {
-			switch i.Owner {
-			case inVisit:
-				defer inVisit.Touch() // before the pass that ends connections, or at least its check
-				i.EndIfIdle("test")
-				return
-			case later:
-				of = *i
-				return
-			}
-			i.EndIfIdle("test")
-		})
-		r.do(later.Touch)
-		of.EndIfIdle("test")
-		r.wait(time.Second)
-		if idle.Live() || !busy.Live() || !unread.Live() || !later.Live() || len(idle.expired) != 1 || idle.expired[0].Cause != "test" {
-			r.Errorf("live: %v, %v, %v, %v; %v", idle.Live(), busy.Live(), unread.Live(), later.Live(), idle.expired)
-		}
-		if !inVisit.Live() {
-			r.Error("ended, though it was used right after EndIfIdle")
-		}
-		r.endInVisit(func(i *Info) { // all have been idle since
-			if i.Owner == later || i.Owner == inVisit {
-				of = *i
-				i.EndIfIdle("test")
-			}
-		})
-		of.EndIfIdle("of one that has ended")
-		r.wait(time.Second)
-		if later.Live() || inVisit.Live() || r.Stats().Shed != 3 {
-			r.Errorf("live: %v, %v: %+v", later.Live(), inVisit.Live(), r.Stats())
-		}
-	})
-}
-
 // TestDeliverBesideEndIfIdle delivers a byte while it's decided whether the connection is idle. It
 // isn't ended, and its answer isn't cut.
 func TestDeliverBesideEndIfIdle(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		d := new(deliverer)
-		r.track(&d.Conn, d)
+		d := r.deliverer()
 		r.wait(time.Second)
 		for want := 1; want <= 2; want++ {
 			r.endInVisit(func(i *Info) { i.EndIfIdle("test") })
-			if d.examined != want || d.Live() != (want == 1) {
-				r.Errorf("examined %d times, want %d; ended by %v", d.examined, want, d.expired)
+			if d.probes != want || d.Live() != (want == 1) {
+				r.Errorf("examined %d times, want %d; ended by %v", d.probes, want, d.expired)
 			}
 			r.wait(time.Second)
-		}
-	})
-}
-
-// TestEndIfIdleBesidePings: with ExplicitUse, pings aren't use.
-func TestEndIfIdleBesidePings(t *testing.T) {
-	onBoth(t, Policy{Heartbeat: every20s, ExplicitUse: true}, nil, func(r *rig) {
-		var all []*answerer
-		for range 20 {
-			all = append(all, r.answerer(time.Second/10))
-		}
-		r.wait(65 * time.Second)
-		all[7].receive()
-		r.wait(5 * time.Second)
-		r.endInVisit(func(i *Info) {
-			if i.Idle >= 30*time.Second {
-				i.EndIfIdle("test")
-			}
-		})
-		if n := r.Stats().Shed; n != 19 || !all[7].Live() {
-			r.Errorf("%d of 20 ended; the used one is live: %v", n, all[7].Live())
 		}
 	})
 }
@@ -233,8 +86,7 @@ func TestEndIfIdleBesidePings(t *testing.T) {
 // old. It isn't idle for longer because of that.
 func TestIdleAfterAStall(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, func(r *rig) {
-		p, quiet, stalls := r.peer(), r.peer(), &slowToExpire{took: time.Second}
-		r.track(&stalls.Conn, stalls)
+		p, quiet, stalls := r.peer(), r.peer(), r.with(&peer{onExpire: func() { time.Sleep(time.Second) }})
 		r.wait(100 * time.Millisecond)
 		p.Touch()
 		r.wait(r.opts.Tick)
@@ -262,9 +114,9 @@ func TestEndOneByHand(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		waiting := 0
 		r.do(func() {
-			g.conn.End("banned")
+			g.End("banned")
 			for range 100 {
-				g.conn.End("once more")
+				g.End("once more")
 			}
 			if r.shard != nil { // on its loop, so no pass comes in between
 				waiting = len(r.shard.mail.tasks)
@@ -274,13 +126,13 @@ func TestEndOneByHand(t *testing.T) {
 			t.Errorf("%d tasks wait for one connection", waiting)
 		}
 		r.wait(100 * time.Millisecond)
-		if g.err == nil || g.err.Reason != ReasonShed || g.err.Cause != "banned" || !g.toldAt.IsZero() {
-			t.Fatalf("%v", g.err)
+		if g.err() == nil || g.err().Reason != ReasonShed || g.err().Cause != "banned" || !g.toldAt().IsZero() {
+			t.Fatalf("%v", g.err())
 		}
-		if s := g.err.Error(); s != "i/o timeout: chat: ended by shed (banned), idle for "+g.err.Elapsed.String() || g.err.Elapsed < 3*time.Second || g.err.Elapsed > 4*time.Second {
+		if s := g.err().Error(); s != "i/o timeout: chat: ended by shed (banned), idle for "+g.err().Elapsed.String() || g.err().Elapsed < 3*time.Second || g.err().Elapsed > 4*time.Second {
 			t.Error(s)
 		}
-		g.conn.End("dead")
+		g.End("dead")
 		r.wait(time.Second)
 		if st := r.Stats(); st.Shed != 1 || len(st.Causes) != 1 {
 			t.Errorf("%+v", st)
@@ -292,15 +144,14 @@ func TestEndOneByHand(t *testing.T) {
 // if that says to keep the connection.
 func TestEndDuringOnTimeout(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		within := &keeper{}
+		within := &peer{}
 		within.keep = func(*TimeoutError) bool { within.End("within"); return true }
 		r.track(&within.Conn, within)
-		beside := &keeper{keep: func(*TimeoutError) bool { time.Sleep(100 * time.Millisecond); return true }}
-		r.track(&beside.Conn, beside)
+		beside := r.with(&peer{keep: func(*TimeoutError) bool { time.Sleep(100 * time.Millisecond); return true }})
 		r.wait(time.Second + r.late())
 		beside.End("beside")
 		r.wait(100*time.Millisecond + r.late())
-		for _, k := range []*keeper{within, beside} {
+		for _, k := range []*peer{within, beside} {
 			if len(k.asked) != 1 || len(k.expired) != 1 || k.expired[0].Reason != ReasonShed {
 				t.Errorf("asked %v, expired %v", k.asked, k.expired)
 			}
@@ -317,14 +168,10 @@ func TestReplaceBesideABlockedLoop(t *testing.T) {
 	onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
 		all := r.peers(10)
 		for n := range 20 {
-			if err := r.SetPolicy(Policy{IdleTimeout: time.Duration(40-n) * time.Hour}); err != nil {
-				r.Fatal(err)
-			}
+			check(r, r.SetPolicy(Policy{IdleTimeout: time.Duration(40-n) * time.Hour}))
 			r.wait(time.Second)
 		}
-		if err := r.SetPolicy(Policy{IdleTimeout: time.Minute}); err != nil {
-			r.Fatal(err)
-		}
+		check(r, r.SetPolicy(Policy{IdleTimeout: time.Minute}))
 		begun := time.Now()
 		for _, p := range all {
 			r.dies(p, begun.Add(-20*time.Second), time.Minute, ReasonIdle)
@@ -340,13 +187,9 @@ func TestReplaceBesideABlockedLoop(t *testing.T) {
 func onStuck(t *testing.T, p Policy, test func(*rig)) {
 	onDriver(t, p, nil, func(r *rig) {
 		stuck, err := r.NewShard(func(func()) error { return nil })
-		if err != nil {
-			r.Fatal(err)
-		}
+		check(r, err)
 		p := &peer{}
-		if err := stuck.Track(&p.Conn, p, hooksOf(p)); err != nil {
-			r.Fatal(err)
-		}
+		check(r, stuck.Track(&p.Conn, p, hooksOf(p)))
 		test(r)
 		if _, err := stuck.Close(); err != nil {
 			r.Error(err)
@@ -354,83 +197,49 @@ func onStuck(t *testing.T, p Policy, test func(*rig)) {
 	})
 }
 
-// A forecaster is a peer that remembers when it ended, and answers no ping.
-type forecaster struct {
-	Conn
-	endedAt time.Time
-	err     *TimeoutError
-}
-
-func (f *forecaster) Ping() error              { return nil }
-func (f *forecaster) OnDrain()                 {}
-func (f *forecaster) Expire(err *TimeoutError) { f.endedAt, f.err = time.Now(), err }
-
-// somePolicies set all limits, alone and together.
-func somePolicies() []Policy {
-	const s = time.Second
-	return []Policy{
-		{IdleTimeout: 3 * s},
-		{ReadTimeout: 5 * s, Name: "read"},
-		{WriteTimeout: 2 * s, IdleTimeout: 40 * s, Name: "write"},
-		{MaxAge: 9 * s, MaxAgeJitter: 20 * s, MaxAgeGrace: 4 * s, Name: "age"},
-		{Heartbeat: Heartbeat{Interval: 7 * s, Timeout: s, Misses: 3}, Name: "pings"},
-		{Heartbeat: Heartbeat{Interval: 300 * time.Millisecond, Timeout: 400 * time.Millisecond, Misses: 20}, PhaseTimeout: 30 * s, Name: "often"},
-		{Heartbeat: Heartbeat{Interval: 11 * s, Passive: true}, Name: "beats"},
-		{MinReadRate: Rate{100, 6 * s}, MinWriteRate: Rate{100, 3 * s}, Name: "rates"},
-		{IdleTimeout: 50 * s, ExplicitUse: true, Heartbeat: Heartbeat{Interval: 7 * s, Timeout: 3 * s}, Name: "late"},
-		{Name: "unlimited"},
-	}
-}
-
-// TestForecast has connections in all kinds of states, visits them, and leaves them alone. They end
-// when EndsIn has said, to the tick.
+// TestForecast has connections in all kinds of states, visits them, and leaves them alone. They end when EndsIn has said, to the
+// tick.
 func TestForecast(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	const s = time.Second
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		r.Logf("seed %d", seed)
-		rng := rand.New(rand.NewPCG(seed, 0))
-		var phases []*Phase
-		for _, p := range somePolicies() {
+		rng, phases := rand.New(rand.NewPCG(1, 2)), []*Phase{r.phase}
+		for reason := ReasonIdle; reason < numLimits; reason++ {
+			phases = append(phases, r.phaseOf(limited(Policy{}, reason, time.Duration(1+rng.IntN(50))*s)))
+		}
+		for _, p := range []Policy{
+			{MaxAge: 9 * s, MaxAgeJitter: 20 * s, MaxAgeGrace: 4 * s},
+			{Heartbeat: Heartbeat{Interval: 300 * time.Millisecond, Timeout: 400 * time.Millisecond, Misses: 20}, PhaseTimeout: 30 * s},
+			{IdleTimeout: 50 * s, ExplicitUse: true, Heartbeat: Heartbeat{Interval: 7 * s, Timeout: 3 * s, Misses: 3}},
+		} {
 			phases = append(phases, r.phaseOf(p))
 		}
-		var all []*forecaster
-		for range 2000 {
-			f := &forecaster{}
-			r.track(&f.Conn, f)
-			all = append(all, f)
-			r.do(func() { f.Enter(phases[rng.IntN(len(phases))]) })
+		var all []*peer
+		for range 1000 {
+			p := r.pinged()
+			all = append(all, p)
+			r.do(func() { p.Enter(phases[rng.IntN(len(phases))]) })
 		}
 		for range 500 {
-			f := all[rng.IntN(len(all))]
-			r.do(func() {
-				[]func(){f.Touch, f.TouchOut, f.Use, f.Beat, f.PauseRead, f.AwaitRead, f.AwaitWrite, func() { f.Received(500) }}[rng.IntN(8)]()
-			})
+			p := all[rng.IntN(len(all))]
+			r.do([]func(){p.Touch, p.TouchOut, p.Use, p.Beat, p.PauseRead, p.AwaitRead, p.AwaitWrite, func() { p.Received(500) }}[rng.IntN(8)])
 			r.wait(time.Duration(rng.IntN(12)) * time.Millisecond)
 		}
 		asOf, infos := map[any]time.Time{}, map[any]Info{}
-		if err := r.Visit(r.Context(), func(i Info) { asOf[i.Owner], infos[i.Owner] = time.Now(), i }); err != nil {
-			r.Fatal(err)
-		}
+		check(r, r.Visit(r.Context(), func(i Info) { asOf[i.Owner], infos[i.Owner] = time.Now(), i }))
 		r.wait(time.Minute)
 		ends := 0
-		for _, f := range all {
-			i, ok := infos[f]
+		for _, p := range all {
+			i, visited := infos[p]
 			switch {
-			case !ok && f.err == nil:
-				r.Errorf("not visited")
-			case !ok:
-			case f.err == nil:
-				if i.EndsBy != 0 && i.EndsIn < 59*time.Second {
-					r.Errorf("%+v has not ended", i)
-				}
-			default:
-				ends++
-				if in := f.endedAt.Sub(asOf[f]); i.EndsIn != in || i.EndsBy != f.err.Reason {
-					r.Fatalf("ended after %v by %v; the forecast was %+v", in, f.err, i)
+			case !visited && p.Live(), p.Live() && i.EndsBy != 0 && i.EndsIn < 59*s:
+				r.Errorf("%+v has not ended", i)
+			case visited && !p.Live():
+				if ends++; i.EndsIn != p.at.Sub(asOf[p]) || i.EndsBy != p.err().Reason {
+					r.Errorf("ended after %v by %v; the forecast was %+v", p.at.Sub(asOf[p]), p.err(), i)
 				}
 			}
 		}
-		if ends < 500 {
+		if ends < 300 {
 			r.Errorf("only %d have ended", ends)
 		}
 	})

@@ -13,199 +13,12 @@ import (
 // odd is no multiple of a tick, nor is any sum of it that the tests use.
 const odd = 3*time.Millisecond + 456789
 
-func TestIdleTimeoutCountsFromTheLastByteOfEitherDirection(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		for range 3 {
-			r.lives(p, 900*time.Millisecond+odd)
-			r.do(func() { p.Received(1) })
-			r.lives(p, 900*time.Millisecond+odd)
-			r.do(func() { p.Sent(1) })
-		}
-		r.dies(p, time.Now(), time.Second, ReasonIdle)
-	})
-}
-
-func TestIdleTimeoutCountsFromTrack(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second + odd}, nil, func(r *rig) {
-		r.wait(odd)
-		r.dies(r.peer(), time.Now(), time.Second+odd, ReasonIdle)
-	})
-}
-
-func TestReadTimeoutIsNotMovedByWrites(t *testing.T) {
-	onBoth(t, Policy{ReadTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		r.lives(p, odd)
-		r.do(func() { p.Received(1) })
-		since := time.Now()
-		r.lives(p, 500*time.Millisecond)
-		r.do(func() { p.Sent(1) })
-		r.dies(p, since, time.Second, ReasonRead)
-	})
-}
-
-// TestPollingReaderIsTimedOut has a reader whose reads return nothing, and who
-// comes back each time.
-func TestPollingReaderIsTimedOut(t *testing.T) {
-	onBoth(t, Policy{ReadTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		r.lives(p, odd)
-		r.do(func() { p.Received(1) })
-		since := time.Now()
-		for range 9 {
-			r.do(p.AwaitRead)
-			r.lives(p, 100*time.Millisecond)
-		}
-		r.dies(p, since, time.Second, ReasonRead)
-	})
-}
-
-func TestReadTimeoutDoesNotCountWhilePaused(t *testing.T) {
-	onBoth(t, Policy{ReadTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		r.lives(p, 900*time.Millisecond+odd)
-		r.do(p.PauseRead)
-		r.lives(p, 5*time.Second)
-		r.do(p.AwaitRead)
-		r.dies(p, time.Now(), time.Second, ReasonRead)
-	})
-}
-
-func TestWriteTimeoutCountsOnlyWhileBytesWait(t *testing.T) {
-	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		r.lives(p, 3*time.Second+odd)
-		r.do(p.AwaitWrite)
-		r.lives(p, 900*time.Millisecond)
-		r.do(func() { p.Sent(1) })
-		r.lives(p, 900*time.Millisecond)
-		r.do(func() { p.Sent(1); p.PauseWrite() })
-		r.lives(p, 10*time.Second)
-		r.do(p.AwaitWrite)
-		since := time.Now()
-		r.lives(p, 500*time.Millisecond)
-		r.do(func() { p.Received(1) }) // no excuse
-		r.dies(p, since, time.Second, ReasonWrite)
-	})
-}
-
-func TestMinReadRate(t *testing.T) {
-	rate := Rate{BytesPerSecond: 100, Grace: 2 * time.Second}
-	t.Run("nothing sent", func(t *testing.T) {
-		onBoth(t, Policy{MinReadRate: rate}, nil, func(r *rig) {
-			r.dies(r.peer(), time.Now(), 2*time.Second, ReasonMinReadRate)
-		})
-	})
-	t.Run("trickle", func(t *testing.T) {
-		// At half the rate, a second of grace is used up in two.
-		onBoth(t, Policy{MinReadRate: rate}, nil, func(r *rig) {
-			p, born := r.peer(), time.Now()
-			p.measure()
-			for len(p.expired) == 0 && time.Since(born) < time.Minute {
-				r.do(func() { p.Received(5) })
-				r.wait(100 * time.Millisecond)
-			}
-			if age := p.at.Sub(born); age < 4*time.Second || age > 4*time.Second+2*100*time.Millisecond {
-				r.Errorf("timed out after %v: %v", age, p.expired)
-			}
-		})
-	})
-	t.Run("enough", func(t *testing.T) {
-		onBoth(t, Policy{MinReadRate: rate}, nil, func(r *rig) {
-			p := r.peer()
-			for range 1000 {
-				r.lives(p, 100*time.Millisecond)
-				r.do(func() { p.Received(10) })
-			}
-		})
-	})
-	t.Run("paused", func(t *testing.T) {
-		// A pause between two waits, each time; none owes anything for it.
-		onBoth(t, Policy{MinReadRate: rate}, nil, func(r *rig) {
-			p := r.peer()
-			p.measure()
-			for range 100 {
-				r.lives(p, 100*time.Millisecond)
-				r.do(func() { p.Received(10); p.PauseRead() })
-				r.lives(p, time.Second)
-				r.do(p.AwaitRead)
-			}
-			r.dies(p, time.Now(), 2*time.Second, ReasonMinReadRate)
-		})
-	})
-}
-
-// TestMinRateIsNeverEarly has a byte pay for a part of a tick, at many instants
-// of a tick.
-func TestMinRateIsNeverEarly(t *testing.T) {
-	onBoth(t, Policy{MinReadRate: Rate{BytesPerSecond: 150, Grace: time.Second}}, nil, func(r *rig) {
-		for range 20 {
-			r.wait(odd)
-			p, born := r.peer(), time.Now()
-			p.measure()
-			r.do(func() { p.Received(1) })
-			r.dies(p, born, time.Second+time.Second/150, ReasonMinReadRate)
-		}
-	})
-}
-
-// TestMinRateNearItsEndIsNoticedAtOnce ends a pause when the credit is as good
-// as used up: the deadline is nearer than the grace, and than any other.
-func TestMinRateNearItsEndIsNoticedAtOnce(t *testing.T) {
-	p := Policy{IdleTimeout: 1500 * time.Millisecond, MinWriteRate: Rate{BytesPerSecond: 1000, Grace: 2 * time.Second}}
-	onBoth(t, p, nil, func(r *rig) {
-		p := r.peer()
-		p.measure()
-		r.lives(p, odd)
-		r.do(p.AwaitWrite)
-		for range 19 {
-			r.lives(p, 100*time.Millisecond)
-			r.do(func() { p.Received(1) })
-		}
-		r.do(p.PauseWrite)
-		for range 100 {
-			r.lives(p, 100*time.Millisecond)
-			r.do(func() { p.Received(1) })
-		}
-		r.do(p.AwaitWrite) // a tenth of a second is left
-		since := time.Now()
-		r.wait(100*time.Millisecond + 2*r.late())
-		if left := p.at.Sub(since); len(p.expired) != 1 || left < 100*time.Millisecond-r.late() {
-			r.Errorf("timed out after %v: %v", left, p.expired)
-		}
-	})
-}
-
-// TestFirstLimitWins has several limits; the nearest names the reason.
-func TestFirstLimitWins(t *testing.T) {
-	p := Policy{IdleTimeout: 3 * time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second, MaxAge: time.Minute}
-	onBoth(t, p, nil, func(r *rig) {
-		a, b, c, since := r.peer(), r.peer(), r.peer(), time.Now()
-		r.do(func() { b.AwaitWrite(); c.PauseRead() })
-		r.dies(b, since, time.Second, ReasonWrite)
-		r.dies(a, since, 2*time.Second, ReasonRead)
-		r.dies(c, since, 3*time.Second, ReasonIdle)
-	})
-}
-
 func TestElapsedIsTrueToTheTick(t *testing.T) {
 	onBoth(t, Policy{MaxAge: time.Second, MaxAgeGrace: 2 * time.Second}, nil, func(r *rig) {
-		p, born := r.peer(), time.Now()
-		r.dies(p, born, 3*time.Second, ReasonMaxAge)
+		p := r.peer()
+		r.dies(p, p.born, 3*time.Second, ReasonMaxAge)
 		if e := p.expired[0].Elapsed; e < 3*time.Second-r.opts.Tick || e > 3*time.Second+r.late() {
 			r.Errorf("it had lived for 3 s, Elapsed is %v", e)
-		}
-	})
-}
-
-// TestLongestTimeout has a limit of as many ticks as are allowed.
-func TestLongestTimeout(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: clock.MaxTicks * defaultTick}, nil, func(r *rig) {
-		p, since := r.peer(), time.Now()
-		r.wait(clock.MaxTicks*defaultTick + time.Minute)
-		if len(p.expired) != 1 || p.at.Sub(since) > clock.MaxTicks*defaultTick+r.late() {
-			r.Errorf("not timed out after %v, but looked at %d times", time.Since(since), r.Stats().Checks)
 		}
 	})
 }
@@ -269,9 +82,7 @@ func TestCreditLastsAMinute(t *testing.T) {
 
 func limitsUnder(t *testing.T, p Policy) *limits {
 	t.Helper()
-	if err := p.validate(time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.validate(time.Second))
 	return limitsOf(p, clock.New(time.Second, func() {}), nil)
 }
 
@@ -284,6 +95,8 @@ func snapshotAt(now int64) *snapshot {
 	}
 }
 
+// TestNext has a row for what happens first under each limit, and since when that counts. What unread input, waits and other limits make
+// of it is decided by TestNextAgainstTheDocumentation.
 func TestNext(t *testing.T) {
 	const s = time.Second
 	type of = func(l *limits, s *snapshot)
@@ -317,59 +130,33 @@ func TestNext(t *testing.T) {
 		{"no limit", Policy{}, nil, deadline{nothing, 0, evAgain, 0}},
 		{"idle", idle, nil, deadline{61, 51, evEnd, ReasonIdle}},
 		{"idle since input", idle, func(_ *limits, s *snapshot) { s.lastIn = 52 }, deadline{63, 53, evEnd, ReasonIdle}},
-		{"idle since output", idle, func(_ *limits, s *snapshot) { s.lastOut = 52 }, deadline{63, 53, evEnd, ReasonIdle}},
-		{"idle since Use", idle, func(_ *limits, s *snapshot) { s.used = 52 }, deadline{63, 53, evEnd, ReasonIdle}},
 		{"idle with unread input", idle, func(_ *limits, s *snapshot) { s.unread = 60 }, deadline{71, 61, evEnd, ReasonIdle}},
-		{"no use", used, func(_ *limits, s *snapshot) { s.lastIn, s.lastOut = 54, 54 }, deadline{61, 51, evEnd, ReasonIdle}},
-		{"no use yet with unread input", used, func(_ *limits, s *snapshot) { s.unread = 59 }, deadline{61, 51, evEnd, ReasonIdle}},
-		{"no use with unread input", used, func(_ *limits, s *snapshot) { s.unread = 60 }, deadline{66, 51, evEnd, ReasonIdle}},
-		{"use", used, func(_ *limits, s *snapshot) { s.used = 54 }, deadline{65, 55, evEnd, ReasonIdle}},
 		{"use counts from SetPolicy", used, func(l *limits, _ *snapshot) { l.used = 54 }, deadline{65, 55, evEnd, ReasonIdle}},
 
 		{"read", read, nil, deadline{61, 51, evEnd, ReasonRead}},
 		{"read since input", read, func(_ *limits, s *snapshot) { s.lastIn, s.lastOut = 52, 54 }, deadline{63, 53, evEnd, ReasonRead}},
-		{"read in a later wait", read, func(_ *limits, s *snapshot) { s.in.at = tick(53) | waiting }, deadline{64, 54, evEnd, ReasonRead}},
-		{"read with unread input", read, func(_ *limits, s *snapshot) { s.unread = 60 }, deadline{71, 61, evEnd, ReasonRead}},
-		{"read in a pause", read, func(_ *limits, s *snapshot) { s.in.at = tick(50) }, deadline{nothing, 0, evAgain, 0}},
 		{"write", write, writes, deadline{61, 51, evEnd, ReasonWrite}},
 		{"write since output", write, func(l *limits, s *snapshot) { writes(l, s); s.lastOut = 52; s.lastIn = 54; s.unread = 60 }, deadline{63, 53, evEnd, ReasonWrite}},
-		{"write in a pause", write, nil, deadline{nothing, 0, evAgain, 0}},
 
 		{"slow, by ticks", slow, func(_ *limits, s *snapshot) { s.exact = false }, deadline{52, 50, evMeasure, ReasonMinReadRate}},
-		{"slow, by ticks, with unread input", slow, func(_ *limits, s *snapshot) { s.exact, s.unread = false, 51 }, deadline{52, 50, evMeasure, ReasonMinReadRate}},
-		{"stuck, by ticks", stuck, func(l *limits, s *snapshot) { writes(l, s); s.exact = false }, deadline{52, 50, evMeasure, ReasonMinWriteRate}},
 		{"slow", slow, nil, deadline{60, 50, evEnd, ReasonMinReadRate}},
 		{"slow, to the ns", slow, func(_ *limits, s *snapshot) { s.in.paid++ }, deadline{61, 50, evEnd, ReasonMinReadRate}},
 		{"slow since SetPolicy", slow, func(l *limits, _ *snapshot) { l.in.from = tick(54) }, deadline{64, 54, evEnd, ReasonMinReadRate}},
-		{"slow, not yet with unread input", slow, func(_ *limits, s *snapshot) { s.unread = 58 }, deadline{60, 50, evEnd, ReasonMinReadRate}},
-		{"slow with unread input", slow, func(_ *limits, s *snapshot) { s.unread = 59 }, deadline{65, 50, evEnd, ReasonMinReadRate}},
-		{"slow in a pause", slow, func(_ *limits, s *snapshot) { s.in.at = tick(50) }, deadline{nothing, 0, evAgain, 0}},
 		{"stuck", stuck, writes, deadline{60, 50, evEnd, ReasonMinWriteRate}},
-		{"stuck with unread input", stuck, func(l *limits, s *snapshot) { writes(l, s); s.unread = 59 }, deadline{60, 50, evEnd, ReasonMinWriteRate}},
-		{"stuck in a pause", stuck, nil, deadline{nothing, 0, evAgain, 0}},
 
 		{"phase", phase, func(_ *limits, s *snapshot) { s.lastIn, s.lastOut, s.used = 54, 54, 54 }, deadline{61, 51, evEnd, ReasonPhase}},
-		{"phase, not yet with unread input", phase, func(_ *limits, s *snapshot) { s.unread = 59 }, deadline{61, 51, evEnd, ReasonPhase}},
 		{"phase with unread input", phase, func(_ *limits, s *snapshot) { s.unread = 60 }, deadline{66, 51, evEnd, ReasonPhase}},
-		{"phase with later unread input", phase, func(_ *limits, s *snapshot) { s.unread = 64 }, deadline{66, 51, evEnd, ReasonPhase}},
 
 		{"age", age, func(_ *limits, s *snapshot) { s.began, s.unread = 54, 70 }, deadline{71, 51, evEnd, ReasonMaxAge}},
 		{"age with a grace", grace, nil, deadline{71, 51, evTell, ReasonMaxAge}},
 		{"grace", grace, func(_ *limits, s *snapshot) { s.told = 72 }, deadline{78, 51, evEnd, ReasonMaxAge}},
-		{"told before", grace, func(_ *limits, s *snapshot) { s.told = 70 }, deadline{71, 51, evTell, ReasonMaxAge}},
 
 		{"beat", passive, func(_ *limits, s *snapshot) { s.lastIn, s.pinged = 54, 54 }, deadline{76, 51, evEnd, ReasonHeartbeat}},
 		{"beat since SetPolicy", passive, func(l *limits, _ *snapshot) { l.heartbeat = 52 }, deadline{78, 53, evEnd, ReasonHeartbeat}},
-		{"no beat yet with unread input", passive, func(_ *limits, s *snapshot) { s.unread = 74 }, deadline{76, 51, evEnd, ReasonHeartbeat}},
-		{"no beat with unread input", passive, func(_ *limits, s *snapshot) { s.unread = 75 }, deadline{81, 51, evEnd, ReasonHeartbeat}},
 		{"ping", active, func(_ *limits, s *snapshot) { s.lastOut, s.used, s.beat = 54, 54, 54 }, deadline{61, 51, evPing, ReasonHeartbeat}},
-		{"ping after input", active, func(_ *limits, s *snapshot) { s.lastIn = 52 }, deadline{63, 53, evPing, ReasonHeartbeat}},
 		{"ping since SetPolicy", active, func(l *limits, _ *snapshot) { l.heartbeat = 52 }, deadline{63, 53, evPing, ReasonHeartbeat}},
 		{"miss", active, pinged, deadline{65, 62, evMiss, ReasonHeartbeat}},
 		{"last miss", active, func(l *limits, s *snapshot) { missed(l, s); s.pinged, s.Now = 65, 66 }, deadline{69, 51, evEnd, ReasonHeartbeat}},
-		{"last miss, pinged by a shorter interval", active, missed, deadline{67, 51, evEnd, ReasonHeartbeat}},
-		{"answer in the tick of the ping", active, func(l *limits, s *snapshot) { missed(l, s); s.lastIn = 61 }, deadline{72, 62, evPing, ReasonHeartbeat}},
-		{"unread answer", active, func(l *limits, s *snapshot) { missed(l, s); s.unread = 63 }, deadline{74, 64, evPing, ReasonHeartbeat}},
 		{"pinged under another policy", active, func(l *limits, s *snapshot) { missed(l, s); l.heartbeat = 62 }, deadline{73, 63, evPing, ReasonHeartbeat}},
 		{"an answer may come long before the miss", patient, pinged, deadline{73, 63, evAgain, ReasonHeartbeat}},
 		{"but not in a forecast", patient, func(l *limits, s *snapshot) { pinged(l, s); s.still = true }, deadline{82, 51, evEnd, ReasonHeartbeat}},
@@ -382,13 +169,7 @@ func TestNext(t *testing.T) {
 		{"drain by force before the turn", Policy{}, func(l *limits, s *snapshot) { drained(l, s); s.drain.force = 70 }, deadline{70, 80, evEnd, ReasonDrain}},
 		{"MaxAge before the drain", age, drained, deadline{71, 51, evEnd, ReasonMaxAge}},
 
-		{"the nearest", Policy{IdleTimeout: 12 * s, ReadTimeout: 11 * s, PhaseTimeout: 10 * s}, nil, deadline{61, 51, evEnd, ReasonPhase}},
-		{"the first reason of a tick", Policy{ReadTimeout: 10 * s, IdleTimeout: 10 * s, PhaseTimeout: 10 * s}, nil, deadline{61, 51, evEnd, ReasonIdle}},
-		{"the end before a ping", Policy{PhaseTimeout: 10 * s, Heartbeat: active.Heartbeat}, nil, deadline{61, 51, evEnd, ReasonPhase}},
 		{"the end before OnDrain", Policy{PhaseTimeout: 20 * s, MaxAge: 20 * s, MaxAgeGrace: s}, nil, deadline{71, 51, evEnd, ReasonPhase}},
-		{"a ping before the end", Policy{PhaseTimeout: 11 * s, Heartbeat: active.Heartbeat}, nil, deadline{61, 51, evPing, ReasonHeartbeat}},
-		{"but not if both are due", Policy{PhaseTimeout: 11 * s, Heartbeat: active.Heartbeat}, func(_ *limits, s *snapshot) { s.Now = 62 }, deadline{62, 51, evEnd, ReasonPhase}},
-		{"the nearest of those that are due", Policy{IdleTimeout: 12 * s, PhaseTimeout: 10 * s}, func(_ *limits, s *snapshot) { s.Now = 90 }, deadline{61, 51, evEnd, ReasonPhase}},
 	} {
 		l, snap := limitsUnder(t, c.policy), snapshotAt(55)
 		if c.change != nil {
@@ -535,7 +316,7 @@ func TestNextAgainstTheDocumentation(t *testing.T) {
 		return d
 	}
 	seen := map[string]int{}
-	for range 200_000 {
+	for range 60_000 {
 		p := Policy{IdleTimeout: some(secs()), ReadTimeout: some(secs()), WriteTimeout: some(secs()), PhaseTimeout: some(secs()), MaxAge: some(secs())}
 		if p.ExplicitUse = rng.IntN(2) == 0; p.MaxAge > 0 {
 			p.MaxAgeGrace = some(secs())

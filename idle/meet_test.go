@@ -21,9 +21,7 @@ func TestLongerHeartbeatAfterAPing(t *testing.T) {
 			k := r.keeper(func(*TimeoutError) bool { return false })
 			born, longer := time.Now(), beat(30*time.Second, misses)
 			r.wait(2 * time.Second)
-			if err := r.SetPolicy(longer); err != nil {
-				r.Fatal(err)
-			}
+			check(r, r.SetPolicy(longer))
 			r.wait(2 * time.Minute)
 			limit := longer.Heartbeat.limit()
 			if took := k.at.Sub(born); len(k.expired) != 1 || took < limit || took > limit+time.Duration(misses+1)*r.late() || k.expired[0].Elapsed < limit {
@@ -43,9 +41,7 @@ func TestAnswerAfterALongerHeartbeat(t *testing.T) {
 		p := r.pinged()
 		r.wait(2 * time.Second)
 		longer := beat(30 * time.Second)
-		if err := r.SetPolicy(longer); err != nil {
-			r.Fatal(err)
-		}
+		check(r, r.SetPolicy(longer))
 		r.wait(time.Second)
 		r.do(p.Touch)
 		answered, limit := time.Now(), longer.Heartbeat.limit()
@@ -77,8 +73,7 @@ func TestVisitWhileOnTimeoutRuns(t *testing.T) {
 // TestMaxAgeInADrain has MaxAge pass between a drain's OnDrain and its end. That end doesn't come later.
 func TestMaxAgeInADrain(t *testing.T) {
 	onBoth(t, Policy{MaxAge: 10 * time.Second, MaxAgeGrace: time.Hour}, nil, func(r *rig) {
-		d := &drainer{}
-		r.track(&d.Conn, d)
+		d := r.peer()
 		r.wait(6 * time.Second)
 		r.mustDrain(Drain{CloseDelay: 5 * time.Second})
 		r.wait(20 * time.Second)
@@ -99,9 +94,7 @@ func TestCancelInAPass(t *testing.T) {
 			OnTimeout: func(any, *TimeoutError) bool { time.Sleep(time.Minute); return true },
 		}
 		for i := range conns {
-			if err := r.Track(&conns[i], i, h); err != nil {
-				r.Fatal(err)
-			}
+			check(r, r.Track(&conns[i], i, h))
 			if i%2 == 0 {
 				conns[i].Enter(r.phaseOf(Policy{IdleTimeout: time.Second}))
 			}
@@ -161,9 +154,7 @@ func TestCancelWhileOnTimeoutRuns(t *testing.T) {
 func TestSetPolicyBringsForward(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		p := r.peer()
-		if err := r.SetPolicy(Policy{IdleTimeout: time.Minute}); err != nil {
-			r.Fatal(err)
-		}
+		check(r, r.SetPolicy(Policy{IdleTimeout: time.Minute}))
 		r.wait(time.Second)
 		if n := r.Stats().EarlyReschedules; n != 1 || !p.Live() {
 			r.Errorf("%d early reschedules", n)
@@ -173,23 +164,15 @@ func TestSetPolicyBringsForward(t *testing.T) {
 
 // TestNothingEndsAfterCancel cancels drains while passes carry them out.
 func TestNothingEndsAfterCancel(t *testing.T) {
-	tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1, Tick: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := newTracker(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1, Tick: time.Millisecond})
 	const n = 500
 	for range 60 {
 		for tr.live() < n {
 			c := new(Conn)
-			if err := tr.Track(c, c, plainHooks()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, tr.Track(c, c, plainHooks()))
 		}
 		d, err := tr.Drain(Drain{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for tr.live() == n {
 		}
 		for range rand.IntN(1000) {
@@ -216,9 +199,7 @@ func TestOnTimeoutReturnsInADrain(t *testing.T) {
 			return true
 		}
 		for i := range conns {
-			if err := r.Tracker.Track(&conns[i], i, h); err != nil {
-				r.Fatal(err)
-			}
+			check(r, r.Tracker.Track(&conns[i], i, h))
 		}
 		r.mustDrain(Drain{ForceAfter: time.Hour})
 		r.wait(time.Second)
@@ -239,8 +220,7 @@ func TestOnTimeoutReturnsInADrain(t *testing.T) {
 func TestStallBeforeOnDrain(t *testing.T) {
 	for _, by := range []Reason{ReasonDrain, ReasonMaxAge} {
 		onDriver(t, Policy{MaxAge: time.Hour, MaxAgeGrace: time.Second}, &Options{Shards: 1}, func(r *rig) {
-			d := &drainer{}
-			r.track(&d.Conn, d)
+			d := r.peer()
 			v := decision{deadline: deadline{what: evTell, by: by}}
 			if by == ReasonDrain {
 				v.drain = r.mustDrain(Drain{Duration: time.Hour, CloseDelay: time.Second})

@@ -29,6 +29,7 @@ func TestMisusePanicsWithWords(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p, zero := r.peer(), new(Tracker)
 		panics(t, "Track(nil", func() { r.Tracker.Track(nil, p, hooksOf(p)) })
+		panics(t, "without Hooks.Expire", func() { r.Tracker.Track(new(Conn), p, &Hooks{}) })
 		panics(t, "without an owner", func() { r.Tracker.Track(new(Conn), nil, hooksOf(nil)) })
 		panics(t, "Enter(nil)", func() { p.Enter(nil) })
 		panics(t, "NewShard(nil)", func() { r.NewShard(nil) })
@@ -38,12 +39,28 @@ func TestMisusePanicsWithWords(t *testing.T) {
 		panics(t, "zero Tracker", func() { zero.Policy() })
 		panics(t, "zero Tracker", func() { zero.Stats() })
 		panics(t, "zero Tracker", func() { zero.Close() })
+		panics(t, "zero Tracker", func() { zero.Drain(Drain{}) })
+		panics(t, "zero Tracker", func() { zero.SetCapacity(Capacity{}) })
 		panics(t, "zero Tracker", func() { zero.Visit(r.Context(), func(Info) {}) })
 		panics(t, "nil function", func() { r.Visit(r.Context(), nil) })
 		panics(t, "End of a zero Info", func() { new(Info).End("") })
 		panics(t, "EndIfIdle of a zero Info", func() { new(Info).EndIfIdle("") })
 		panics(t, "Label of a zero Info", func() { new(Info).Label() })
 		panics(t, "nil or", func() { (*Tracker)(nil).Track(new(Conn), p, hooksOf(p)) })
+		panics(t, "SetPolicy of a nil Phase", func() { (*Phase)(nil).SetPolicy(r.Policy()) })
+		other := newTracker(r, Policy{IdleTimeout: time.Hour}, nil)
+		pings := r.phaseOf(beats)
+		panics(t, "another tracker", func() { p.Enter(other.phase) })
+		panics(t, "no Ping to call", func() { p.Enter(pings) })
+		if r.lives(p, 0); p.phase.Load() != r.phase {
+			r.Error("it has entered a phase")
+		}
+	})
+	onBoth(t, beats, nil, func(r *rig) {
+		p := &peer{}
+		if err := r.tryTrack(&p.Conn, p); err == nil || p.Live() {
+			r.Errorf("tracked an owner that cannot ping: %v", err)
+		}
 	})
 }
 
@@ -85,9 +102,7 @@ func TestExecuteThatPanics(t *testing.T) {
 			loop.post(pass)
 			return nil
 		})
-		if err != nil {
-			r.Fatal(err)
-		}
+		check(r, err)
 		defer loop.do(func() { s.Close() })
 		p, other := &peer{}, &peer{}
 		loop.do(func() { err = s.Track(&p.Conn, p, hooksOf(p)) })
@@ -114,8 +129,7 @@ func TestBudgetIsNeverNone(t *testing.T) {
 	opts := &Options{Shards: 8, Budget: 5}
 	onDriver(t, Policy{IdleTimeout: time.Second}, opts, func(r *rig) {
 		for range 2000 {
-			s := &staller{stall: func() { time.Sleep(100 * time.Microsecond) }}
-			r.track(&s.Conn, s)
+			r.with(&peer{onExpire: func() { time.Sleep(100 * time.Microsecond) }})
 		}
 		r.wait(20 * time.Second)
 		if st := r.Stats(); st.Longest > jobsPerLock*100*time.Microsecond || st.Live > 0 {
@@ -140,24 +154,12 @@ func TestPulseOfLongAgo(t *testing.T) {
 	}
 }
 
-// TestPhaseOfAClosedTracker: no connection could enter it.
-func TestPhaseOfAClosedTracker(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		r.Tracker.Close()
-		if p, err := r.Phase(Policy{Name: "late"}); p != nil || !errors.Is(err, ErrClosed) {
-			t.Errorf("Phase of a closed tracker: %v, %v", p, err)
-		}
-	})
-}
-
 // TestNewPhased: the initial phase, which has no connections, has no policy that could be replaced.
 func TestNewPhased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		minute := Policy{IdleTimeout: time.Minute}
 		tracker, err := NewPhased(nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer tracker.Close()
 		for what, err := range map[string]error{"Tracker.SetPolicy": tracker.SetPolicy(minute), "Phase.SetPolicy": tracker.Initial().SetPolicy(minute)} {
 			if err == nil || !strings.Contains(err.Error(), "SetTimeouts") {
@@ -165,16 +167,14 @@ func TestNewPhased(t *testing.T) {
 			}
 		}
 		other, err := tracker.Phase(minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := other.SetPolicy(Policy{IdleTimeout: time.Hour}); err != nil {
 			t.Errorf("another phase: %v", err)
 		}
 	})
 }
 
-// TestForgottenUnits: a number without a unit is nanoseconds.
+// TestForgottenUnits: a number without a unit is nanoseconds. That's refused, and so is what makes no sense.
 func TestForgottenUnits(t *testing.T) {
 	hour := Policy{IdleTimeout: time.Hour}
 	onDriver(t, hour, nil, func(r *rig) {
@@ -196,14 +196,17 @@ func TestForgottenUnits(t *testing.T) {
 			"Drain.ForceAfter is 5s, shorter than the Duration of 10s":       drain(Drain{Duration: 10 * time.Second, ForceAfter: 5 * time.Second}),
 			"Drain.ForceAfter is 5s, shorter than the CloseDelay of 10s":     drain(Drain{CloseDelay: 10 * time.Second, ForceAfter: 5 * time.Second}),
 			"Capacity.MinIdle is 30ns":                                       r.SetCapacity(Capacity{MinIdle: 30}),
+			"Capacity.MinIdle is -1ns":                                       r.SetCapacity(Capacity{MaxConns: 1, MinIdle: -1}),
+			"Capacity.MaxConns is -1":                                        r.SetCapacity(Capacity{MaxConns: -1}),
+			"Capacity.Exempt[1] is nil":                                      r.SetCapacity(Capacity{MaxConns: 1, Exempt: []*Phase{r.phase, nil}}),
 			"Options.Tick is 30ns":                                           opts(Options{Tick: 30}),
 		} {
 			if err == nil || !strings.HasPrefix(err.Error(), "idle: "+want) {
 				t.Errorf("want %q; got %v", want, err)
 			}
 		}
-		if r.Draining() != nil {
-			t.Error("a drain has begun")
+		if c, ok := r.Capacity(); ok || r.Draining() != nil {
+			t.Errorf("a drain has begun, or the capacity is %+v", c)
 		}
 	})
 }

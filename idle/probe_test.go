@@ -6,20 +6,7 @@ import (
 	"time"
 )
 
-// A prober looks into the kernel.
-type prober struct {
-	peer
-	probes int
-	probe  func() SocketState
-}
-
-func (p *prober) Examine() SocketState { p.probes++; return p.probe() }
-
-func (r *rig) prober(probe func() SocketState) *prober {
-	p := &prober{probe: probe}
-	r.track(&p.Conn, p)
-	return p
-}
+func unreadInput() SocketState { return SocketState{Unread: true, In: 1} }
 
 // TestUnreadInputCountsOnce for the limits that bytes restart. A server that doesn't read has the limit once more.
 func TestUnreadInputCountsOnce(t *testing.T) {
@@ -30,11 +17,8 @@ func TestUnreadInputCountsOnce(t *testing.T) {
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			onBoth(t, policy, nil, func(r *rig) {
-				p := &pingedProber{}
-				p.probe = func() SocketState { return SocketState{Unread: true, In: 1} }
-				r.track(&p.Conn, p)
-				born := time.Now()
-				r.lives(&p.peer, time.Second+2*r.late())
+				p, born := r.with(&peer{ping: unansweredPing, probe: unreadInput}), time.Now()
+				r.lives(p, time.Second+2*r.late())
 				if p.probes != 1 {
 					r.Errorf("probed %d times", p.probes)
 				}
@@ -46,11 +30,6 @@ func TestUnreadInputCountsOnce(t *testing.T) {
 		})
 	}
 }
-
-// A pingedProber is pinged and never answers.
-type pingedProber struct{ prober }
-
-func (*pingedProber) Ping() error { return nil }
 
 // TestUnreadInputPutsOff the limits that bytes don't restart by five ticks. That's so if the server doesn't read, and if it
 // reads all the time and the peer trickles.
@@ -67,7 +46,7 @@ func TestUnreadInputPutsOff(t *testing.T) {
 				onBoth(t, policy, nil, func(r *rig) {
 					for range 5 {
 						r.wait(odd)
-						p, born := r.prober(func() SocketState { return SocketState{Unread: true} }), time.Now()
+						p, born := r.prober(unreadInput), time.Now()
 						p.measure()
 						for time.Since(born) < limit+20*r.opts.Tick {
 							if r.wait(time.Millisecond); reads {
@@ -93,16 +72,16 @@ func TestUnreadInputPutsOff(t *testing.T) {
 func TestInputInTimeIsReadAfterTheLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy Policy
-		read   func(*prober)
+		read   func(*peer)
 	}{
-		"phase": {Policy{PhaseTimeout: time.Second}, func(*prober) {}},
-		"beat":  {Policy{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}}, func(p *prober) { p.Beat() }},
-		"rate":  {Policy{MinReadRate: Rate{1, time.Second}}, func(p *prober) { p.PauseRead() }},
+		"phase": {Policy{PhaseTimeout: time.Second}, func(*peer) {}},
+		"beat":  {Policy{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}}, func(p *peer) { p.Beat() }},
+		"rate":  {Policy{MinReadRate: Rate{1, time.Second}}, func(p *peer) { p.PauseRead() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, test.policy, nil, func(r *rig) {
 				next := r.phaseOf(Policy{Name: "next", IdleTimeout: 10 * time.Second})
-				p := r.prober(func() SocketState { return SocketState{Unread: true} })
+				p := r.prober(unreadInput)
 				for p.probes == 0 {
 					r.wait(time.Millisecond)
 				}
@@ -111,7 +90,7 @@ func TestInputInTimeIsReadAfterTheLimit(t *testing.T) {
 				if name == "phase" {
 					r.do(func() { p.Enter(next) })
 				}
-				r.lives(&p.peer, 900*time.Millisecond)
+				r.lives(p, 900*time.Millisecond)
 			})
 		})
 	}
@@ -122,116 +101,39 @@ func TestInputInTimeIsReadAfterTheLimit(t *testing.T) {
 func TestAnswersReadLate(t *testing.T) {
 	beat := Heartbeat{Interval: 500 * time.Millisecond, Timeout: 250 * time.Millisecond}
 	onBoth(t, Policy{Heartbeat: beat}, nil, func(r *rig) {
-		p := &quickAnswerer{}
-		r.track(&p.Conn, p)
+		unread := false
+		p := r.with(&peer{ping: func() error { unread = true; return nil }, probe: func() SocketState { return SocketState{Unread: unread} }})
 		for range 20 {
-			r.lives(&p.peer, 1200*time.Millisecond)
-			r.do(func() { p.unread = false; p.Received(1) })
+			r.lives(p, 1200*time.Millisecond)
+			r.do(func() { unread = false; p.Received(1) })
 		}
 	})
 }
 
-// A quickAnswerer answers pings at once. Its answers lie unread.
-type quickAnswerer struct{ foundPeer }
-
-func (p *quickAnswerer) Ping() error { p.unread = true; return nil }
-
-// TestUnreadInputChangesNoAccount has one byte unread when a limit of writing passes. What is told of the idle
-// time is true all the same, and a ping isn't put off.
+// TestUnreadInputChangesNoAccount has one byte unread when a limit of writing passes. What is told of the idle time is true all the
+// same. Only the heartbeat counts from there, as from input.
 func TestUnreadInputChangesNoAccount(t *testing.T) {
-	for name, policy := range map[string]Policy{
-		"WriteTimeout": {WriteTimeout: 3 * time.Second},
-		"MinWriteRate": {MinWriteRate: Rate{1, 3 * time.Second}},
-		"IdleTimeout":  {IdleTimeout: 3 * time.Second}, // with unread input, it passes a second time
-	} {
-		policy.Heartbeat = Heartbeat{Interval: 10 * time.Second, Timeout: 10 * time.Second}
-		t.Run(name, func(t *testing.T) {
-			var told []End
-			onBoth(t, policy, &Options{OnEnds: func(ends []End) { told = append(told, ends...) }}, func(r *rig) {
-				told = nil
-				p := &unreadKeeper{}
-				p.probe = func() SocketState { return SocketState{Unread: true, In: 1} }
-				r.track(&p.Conn, p)
-				r.wait(time.Second)
-				r.do(func() { p.Received(1); p.AwaitWrite() })
-				p.measure()
-				last, limit := time.Now(), 3*time.Second
-				if name == "IdleTimeout" {
-					limit = 6 * time.Second
-				}
-				r.lives(&p.peer, limit-3*r.opts.Tick)
-				near := func(what string, got, want time.Duration) {
-					r.Helper()
-					if got > want || got < want-2*r.late() {
-						r.Errorf("%s is %v, want %v", what, got, want)
-					}
-				}
-				r.do(func() { near("Conn.Idle", p.Idle(), time.Since(last)) })
-				near("Info.Idle", r.infos()[p].Idle, time.Since(last))
-				r.wait(3*r.opts.Tick + 2*r.late())
-				if len(p.expired) != 1 || p.probes == 0 {
-					r.Fatalf("expired %v, probed %d times", p.expired, p.probes)
-				}
-				r.wait(time.Second)
-				if len(told) != 1 {
-					r.Fatalf("told of %v", told)
-				}
-				near("End.Idle", told[0].Idle, p.at.Sub(last))
-			})
-		})
-	}
-	onBoth(t, Policy{WriteTimeout: time.Second, Heartbeat: Heartbeat{Interval: 1500 * time.Millisecond, Timeout: time.Second}}, nil, func(r *rig) {
-		p := &unreadKeeper{keep: true}
-		p.probe = func() SocketState { return SocketState{Unread: true, In: 1} }
-		r.track(&p.Conn, p)
-		r.do(p.AwaitWrite)
-		born := time.Now()
-		r.wait(1400 * time.Millisecond)
-		r.do(func() {
-			if d := time.Since(born) - p.Idle(); d < 0 || d > 2*r.late() || p.probes != 1 {
-				r.Errorf("idle for %v, probed %d times", p.Idle(), p.probes)
+	policy := Policy{WriteTimeout: time.Second, Heartbeat: Heartbeat{Interval: 1500 * time.Millisecond, Timeout: time.Second}}
+	onBoth(t, policy, nil, func(r *rig) {
+		r.RecentEnds()
+		p := r.with(&peer{ping: unansweredPing, probe: unreadInput, keep: func(*TimeoutError) bool { return true }})
+		near := func(what string, got time.Duration) {
+			r.Helper()
+			if want := time.Since(p.born); got > want || got < want-2*r.late() || p.probes == 0 {
+				r.Errorf("%s is %v, want %v; probed %d times", what, got, want, p.probes)
 			}
-		})
-		r.wait(600 * time.Millisecond)
-		if d := p.pinged.Sub(born); d > 1500*time.Millisecond+r.late() {
-			r.Errorf("pinged after %v; a limit of writing passed before", d)
 		}
-	})
-}
-
-// An unreadKeeper is pinged, and may be kept.
-type unreadKeeper struct {
-	prober
-	keep   bool
-	pinged time.Time
-}
-
-func (k *unreadKeeper) Ping() error                  { k.pinged = time.Now(); return nil }
-func (k *unreadKeeper) OnTimeout(*TimeoutError) bool { return k.keep }
-
-// TestUnreadInputAvertsAgainAfterAnActivity is the owner that does read.
-func TestUnreadInputAvertsAgainAfterAnActivity(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() SocketState { return SocketState{Unread: true} })
-		r.lives(&p.peer, time.Second+r.late())
-		for range 5 {
-			r.do(func() { p.Received(1) })
-			r.lives(&p.peer, time.Second+r.late())
+		r.do(p.AwaitWrite)
+		r.wait(1400 * time.Millisecond)
+		r.do(func() { near("Conn.Idle", p.Idle()) })
+		near("Info.Idle", r.infos()[p].Idle)
+		r.wait(1600 * time.Millisecond)
+		want := 2500 * time.Millisecond
+		if len(p.pings) != 1 || p.pings[0] < want-2*r.opts.Tick || p.pings[0] > want+r.late() {
+			r.Errorf("pinged after %v, want %v", p.pings, want)
 		}
-		r.lives(&p.peer, 900*time.Millisecond)
-		r.dies(&p.peer, time.Now().Add(-900*time.Millisecond-r.late()), time.Second, ReasonIdle)
-	})
-}
-
-// TestUnreadInputAvertsAgainInAnotherPhase is the owner that does not read yet.
-func TestUnreadInputAvertsAgainInAnotherPhase(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() SocketState { return SocketState{Unread: true} })
-		r.lives(&p.peer, 1500*time.Millisecond)
-		r.do(func() { p.Enter(r.Tracker.phase) })
-		since := time.Now()
-		r.lives(&p.peer, 1500*time.Millisecond)
-		r.dies(&p.peer, since, 2*time.Second, ReasonIdle)
+		r.do(func() { p.Stop() })
+		near("End.Idle", r.RecentEnds()[0].Idle)
 	})
 }
 
@@ -239,26 +141,26 @@ func TestUnreadInputAvertsAgainInAnotherPhase(t *testing.T) {
 func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 	const limit = 300 * time.Millisecond // less than it takes for the clock to sleep
 	onBoth(t, Policy{IdleTimeout: limit}, nil, func(r *rig) {
-		p := r.prober(func() SocketState { return SocketState{Unread: true} })
+		p := r.prober(unreadInput)
 		for p.probes == 0 {
 			r.wait(time.Millisecond)
 		}
 		r.do(func() { p.Received(1) })
 		since := time.Now()
-		r.lives(&p.peer, 3*limit/2)
-		r.dies(&p.peer, since, 2*limit-r.opts.Tick, ReasonIdle) // from the tick before the probe's
+		r.lives(p, 3*limit/2)
+		r.dies(p, since, 2*limit-r.opts.Tick, ReasonIdle) // from the tick before the probe's
 	})
 }
 
 func TestUnreadInputDoesNotExcuseAWriterOrTheAge(t *testing.T) {
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() SocketState { return SocketState{Unread: true} })
+		p := r.prober(unreadInput)
 		r.do(p.AwaitWrite)
-		r.dies(&p.peer, time.Now(), time.Second, ReasonWrite)
+		r.dies(p, time.Now(), time.Second, ReasonWrite)
 	})
 	onBoth(t, Policy{MaxAge: time.Second}, nil, func(r *rig) {
 		p := r.prober(func() SocketState { return SocketState{Unread: true, In: 1, Out: 1} })
-		r.dies(&p.peer, time.Now(), time.Second, ReasonMaxAge)
+		r.dies(p, time.Now(), time.Second, ReasonMaxAge)
 		if p.probes != 0 {
 			r.Errorf("Probe was called %d times", p.probes)
 		}
@@ -271,13 +173,13 @@ func TestProbedAgesMoveDeadlines(t *testing.T) {
 		born := time.Now()
 		last := born.Add(600*time.Millisecond + odd)
 		p := r.prober(func() SocketState { return SocketState{In: time.Since(last)} })
-		r.dies(&p.peer, last, time.Second, ReasonIdle)
+		r.dies(p, last, time.Second, ReasonIdle)
 	})
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
 		last := time.Now().Add(700*time.Millisecond + odd)
 		p := r.prober(func() SocketState { return SocketState{Out: time.Since(last)} })
 		r.do(p.AwaitWrite)
-		r.dies(&p.peer, last, time.Second, ReasonWrite)
+		r.dies(p, last, time.Second, ReasonWrite)
 	})
 }
 
@@ -305,7 +207,7 @@ func TestDrainedIsNoWait(t *testing.T) {
 		n := 0
 		p := r.prober(func() SocketState { n++; return SocketState{OutEmpty: n < 4} })
 		r.do(p.AwaitWrite)
-		r.lives(&p.peer, 3*time.Second)
+		r.lives(p, 3*time.Second)
 		r.wait(2 * time.Second)
 		if len(p.expired) != 1 || n != 4 {
 			r.Errorf("probed %d times, timed out: %v", n, p.expired)
@@ -319,13 +221,13 @@ func TestDrainedInAPauseIsPaidForOnce(t *testing.T) {
 	policy := Policy{IdleTimeout: 10 * time.Minute, MinWriteRate: Rate{BytesPerSecond: 1000, Grace: 10 * time.Second}}
 	onBoth(t, policy, nil, func(r *rig) {
 		p := r.prober(func() SocketState { return SocketState{OutEmpty: true, In: time.Second} })
-		r.lives(&p.peer, 15*time.Minute)
+		r.lives(p, 15*time.Minute)
 		if p.probes == 0 {
 			r.Error("not probed")
 		}
 		p.probe = func() SocketState { return SocketState{} }
 		r.do(p.AwaitWrite)
-		r.dies(&p.peer, time.Now(), 10*time.Second, ReasonMinWriteRate)
+		r.dies(p, time.Now(), 10*time.Second, ReasonMinWriteRate)
 	})
 }
 
@@ -335,7 +237,7 @@ func TestDrainedIsNoActivity(t *testing.T) {
 	for reason, policy := range map[Reason]Policy{ReasonIdle: {IdleTimeout: time.Second}, ReasonRead: {ReadTimeout: time.Second}} {
 		onBoth(t, policy, nil, func(r *rig) {
 			p := r.prober(func() SocketState { return SocketState{OutEmpty: true} })
-			r.dies(&p.peer, time.Now(), time.Second, reason)
+			r.dies(p, time.Now(), time.Second, reason)
 		})
 	}
 }
@@ -353,7 +255,7 @@ func TestUnreportedBytesCountOnce(t *testing.T) {
 }
 
 func testUnreported(t *testing.T, policy Policy, await func(*Conn), unreported func(n int) SocketState) {
-	run := func(speed float64, test func(*rig, *prober)) {
+	run := func(speed float64, test func(*rig, *peer)) {
 		onBoth(t, policy, nil, func(r *rig) {
 			born, told := time.Now(), 0
 			p := r.prober(func() SocketState {
@@ -367,15 +269,15 @@ func testUnreported(t *testing.T, policy Policy, await func(*Conn), unreported f
 			test(r, p)
 		})
 	}
-	run(500, func(r *rig, p *prober) {
+	run(500, func(r *rig, p *peer) {
 		born := time.Now()
 		r.wait(time.Minute)
 		if age := p.at.Sub(born); len(p.expired) != 1 || age < 2*time.Second || age > 2*time.Second+4*r.late() {
 			r.Errorf("at half the least speed, a second of grace is used up in two: timed out after %v by %v", age, p.expired)
 		}
 	})
-	run(2000, func(r *rig, p *prober) {
-		r.lives(&p.peer, time.Minute)
+	run(2000, func(r *rig, p *peer) {
+		r.lives(p, time.Minute)
 		p.probe = func() SocketState { return SocketState{} }
 		ended := time.Now()
 		r.wait(2 * time.Minute)

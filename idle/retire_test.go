@@ -13,12 +13,7 @@ import (
 // hasEnded reports whether the tracker is closed.
 func (r *rig) hasEnded() bool {
 	synctest.Wait()
-	select {
-	case <-r.stop:
-		return true
-	default:
-		return false
-	}
+	return isClosed(r.stop)
 }
 
 // wantEnded checks that the tracker has ended with nothing that is live, and takes
@@ -28,11 +23,20 @@ func (r *rig) wantEnded(tracked uint64) {
 	if !r.hasEnded() {
 		r.Fatal("the tracker has not ended")
 	}
-	if err := r.tryTrack(&Conn{}, &peer{}); err != ErrClosed {
-		r.Errorf("Track: %v, want ErrClosed", err)
+	_, newShard := r.NewShard(func(func()) error { return nil })
+	for what, err := range map[string]error{
+		"Track":       r.tryTrack(&Conn{}, &peer{}),
+		"NewShard":    newShard,
+		"Visit":       r.Visit(r.Context(), func(Info) { r.Error("visited") }),
+		"SetPolicy":   r.SetPolicy(Policy{IdleTimeout: time.Second}),
+		"SetCapacity": r.SetCapacity(Capacity{MaxConns: 1}),
+	} {
+		if err != ErrClosed {
+			r.Errorf("%s: %v, want ErrClosed", what, err)
+		}
 	}
-	if _, err := r.NewShard(func(func()) error { return nil }); err != ErrClosed {
-		r.Errorf("NewShard: %v, want ErrClosed", err)
+	if ph, err := r.Phase(Policy{Name: "late"}); ph != nil || err != ErrClosed {
+		r.Errorf("Phase = %v, %v, want ErrClosed", ph, err)
 	}
 	if live, err := r.Tracker.Close(); live != nil || err != ErrClosed {
 		r.Errorf("Close = %v, %v, want ErrClosed", live, err)
@@ -55,36 +59,9 @@ func TestRetireWithoutConns(t *testing.T) {
 	})
 }
 
-// TestRetireEndsWithTheLast has the last connection end in all ways.
+// TestRetireEndsWithTheLast has the last connection end. The simulation has it time out or be stopped.
 func TestRetireEndsWithTheLast(t *testing.T) {
 	for name, end := range map[string]func(r *rig){
-		"closed": func(r *rig) { p := r.peer(); r.CloseWhenEmpty(); r.alive(); r.do(func() { p.Stop() }) },
-		"timed out": func(r *rig) {
-			p := r.peer()
-			r.CloseWhenEmpty()
-			r.alive()
-			r.dies(p, time.Now(), time.Second, ReasonIdle)
-		},
-		"exempt until it is closed": func(r *rig) {
-			p, exempt := r.peer(), r.phaseOf(Policy{})
-			r.do(func() { p.Enter(exempt) })
-			r.CloseWhenEmpty()
-			r.wait(time.Hour)
-			r.alive()
-			r.do(func() { p.Stop() })
-		},
-		"kept, then not": func(r *rig) {
-			k := &keeper{}
-			k.keep = func(*TimeoutError) bool { return len(k.asked) < 3 }
-			r.track(&k.Conn, k)
-			r.CloseWhenEmpty()
-			r.wait(2500 * time.Millisecond)
-			r.alive()
-			r.wait(time.Second)
-			if len(k.expired) != 1 {
-				r.Errorf("timed out: %v", k.expired)
-			}
-		},
 		"handed back by its shard": func(r *rig) {
 			p := r.peer()
 			r.CloseWhenEmpty()
@@ -98,8 +75,7 @@ func TestRetireEndsWithTheLast(t *testing.T) {
 			}
 		},
 		"while a callback of it runs": func(r *rig) { // for longer than a second: Expire comes all the same
-			p := &lateParter{}
-			r.track(&p.Conn, p)
+			p := r.with(&peer{onEnd: func() { time.Sleep(10 * time.Second) }})
 			r.CloseWhenEmpty()
 			r.wait(time.Minute)
 			r.closeShard()
@@ -108,8 +84,7 @@ func TestRetireEndsWithTheLast(t *testing.T) {
 			}
 		},
 		"retired in its callback": func(r *rig) {
-			p := &retirer{tracker: r.Tracker}
-			r.track(&p.Conn, p)
+			r.with(&peer{onExpire: r.CloseWhenEmpty})
 			r.wait(2 * time.Second)
 		},
 	} {
@@ -127,32 +102,6 @@ func (r *rig) alive() {
 	if r.hasEnded() {
 		r.Error("the tracker has ended before its last connection")
 	}
-}
-
-type lateParter struct{ peer }
-
-func (*lateParter) OnEnd(*TimeoutError) { time.Sleep(10 * time.Second) }
-
-type retirer struct {
-	peer
-	tracker *Tracker
-}
-
-func (p *retirer) Expire(*TimeoutError) { p.tracker.CloseWhenEmpty() }
-
-// TestTrackWhileRetiring tracks a connection before the last of the others ends. Its
-// limits go on.
-func TestTrackWhileRetiring(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		first, second := r.peer(), r.peer()
-		r.CloseWhenEmpty()
-		r.do(func() { first.Stop() })
-		late, begun := r.peer(), time.Now()
-		r.do(func() { second.Stop() })
-		r.alive()
-		r.dies(late, begun, time.Second, ReasonIdle)
-		r.wantEnded(3)
-	})
 }
 
 // TestTrackTwiceWhileRetiring fails to track, which must not count.
@@ -186,9 +135,7 @@ func TestCloseWhileRetiring(t *testing.T) {
 func TestRetireLosesNoConn(t *testing.T) {
 	for range 300 {
 		tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var users sync.WaitGroup
 		use := func(track func(*Conn, any, *Hooks) error) {
 			users.Go(func() {
@@ -205,9 +152,7 @@ func TestRetireLosesNoConn(t *testing.T) {
 		}
 		for range 2 {
 			shard, err := tr.NewShard(func(func()) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			use(shard.Track)
 			use(tr.Track)
 		}
@@ -223,35 +168,23 @@ func TestRetireLosesNoConn(t *testing.T) {
 // TestExpireWhileRetired ends the last connection of a tracker that closes itself then, while a
 // callback of it runs that doesn't return. The connection is expired all the same.
 func TestExpireWhileRetired(t *testing.T) {
-	for name, test := range map[string]func(block func()) *Hooks{
-		"OnEnd":   func(block func()) *Hooks { return &Hooks{OnEnd: func(any, *TimeoutError) { block() }} },
-		"OnDrain": func(block func()) *Hooks { return &Hooks{OnDrain: func(any) { block() }} },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, in := range []string{"OnEnd", "OnDrain"} {
+		t.Run(in, func(t *testing.T) {
 			onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-				release := make(chan struct{})
-				letGo := sync.OnceFunc(func() { close(release) })
-				defer letGo()
-				h := test(func() { <-release })
-				var expired []time.Duration
-				begun, c := time.Now(), new(Conn)
-				h.Expire = func(any, *TimeoutError) { expired = append(expired, time.Since(begun)) }
-				if err := r.Track(c, c, h); err != nil {
-					r.Fatal(err)
-				}
-				r.do(func() { c.PauseRead() })
-				if _, err := r.Drain(Drain{ForceAfter: time.Second}); err != nil {
-					r.Fatal(err)
-				}
+				goOn := make(chan struct{})
+				block := func() { <-goOn }
+				p := r.with(map[string]*peer{"OnEnd": {onEnd: block}, "OnDrain": {onDrain: block}}[in])
+				p.PauseRead()
+				r.mustDrain(Drain{ForceAfter: time.Second})
 				r.CloseWhenEmpty()
 				r.wait(time.Minute)
-				if len(expired) != 1 || expired[0] > 2*time.Second+r.late() {
-					r.Errorf("expired after %v", expired)
+				if len(p.expired) != 1 || p.at.Sub(p.born) > 2*time.Second+r.late() {
+					r.Errorf("expired after %v: %v", p.at.Sub(p.born), p.expired)
 				}
-				letGo()
+				close(goOn)
 				r.wait(time.Minute)
-				if len(expired) != 1 {
-					r.Errorf("later: expired after %v", expired)
+				if len(p.expired) != 1 {
+					r.Errorf("later: expired %v", p.expired)
 				}
 			})
 		})
@@ -282,13 +215,9 @@ func TestDroppedTracker(t *testing.T) {
 	before := drivers()
 	for range 10 {
 		tr, err := New(Policy{IdleTimeout: 300 * time.Millisecond}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		c := new(Conn)
-		if err := tr.Track(c, "owner", &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, tr.Track(c, "owner", plainHooks()))
 		c.Stop()
 		tr.RecentEnds()
 	}
@@ -302,13 +231,9 @@ func TestDroppedTrackerKeepsItsLimits(t *testing.T) {
 	ended := make(chan Reason, 1)
 	func() {
 		tr, err := New(Policy{IdleTimeout: 300 * time.Millisecond}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		hooks := &Hooks{Expire: func(_ any, err *TimeoutError) { ended <- err.Reason }}
-		if err := tr.Track(new(Conn), "owner", hooks); err != nil {
-			t.Fatal(err)
-		}
+		check(t, tr.Track(new(Conn), "owner", hooks))
 	}()
 	for patience := time.After(30 * time.Second); ; {
 		select {

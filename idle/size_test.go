@@ -26,20 +26,12 @@ func TestNoAllocations(t *testing.T) {
 		Heartbeat:   Heartbeat{Interval: time.Minute, Passive: true},
 		MinReadRate: Rate{100, time.Minute}, MinWriteRate: Rate{100, time.Minute},
 	}
-	tr, err := New(policy, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := newTracker(t, policy, nil)
 	short, err := tr.Phase(Policy{IdleTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p, other := &peer{}, &peer{}
 	hooks := hooksOf(other)
-	if err := tr.Track(&p.Conn, p, hooksOf(p)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, tr.Track(&p.Conn, p, hooksOf(p)))
 	for name, do := range map[string]func(){
 		"Touch":                      p.Touch,
 		"Received":                   func() { p.Received(10) },

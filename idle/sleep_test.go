@@ -107,32 +107,13 @@ func TestClockDoesNotFlap(t *testing.T) {
 	})
 }
 
-// TestDueWakesASleepingDriver has a nearer deadline begin while the clock sleeps.
-func TestDueWakesASleepingDriver(t *testing.T) {
-	naps(t, func(r *rig, all []*peer) {
-		soon := r.phaseOf(Policy{IdleTimeout: time.Second})
-		r.wait(odd)
-		r.do(func() { all[0].Enter(soon) })
-		r.dies(all[0], time.Now(), time.Second, ReasonIdle)
-		if !r.clock.Sleeping() {
-			r.Error("the clock has run")
-		}
-	})
-}
-
 // BenchmarkTouchAsleep is an activity while the clock sleeps. It has to be compared with
 // BenchmarkWakeUp.
 func BenchmarkTouchAsleep(b *testing.B) {
-	t, err := New(Policy{IdleTimeout: time.Hour}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer t.Close()
+	t := newTracker(b, Policy{IdleTimeout: time.Hour}, nil)
 	t.clock.Tune(clock.Tuning{Burst: time.Hour})
 	p := &peer{}
-	if err := t.Track(&p.Conn, p, hooksOf(p)); err != nil {
-		b.Fatal(err)
-	}
+	check(b, t.Track(&p.Conn, p, hooksOf(p)))
 	for b.Loop() {
 		p.Touch()
 	}

@@ -51,27 +51,19 @@ func TestStatsAdd(t *testing.T) {
 	}
 }
 
-// A counted is an owner that looks up whether its end has been counted when it is told.
-type counted struct {
-	tracker *Tracker
-	stats   Stats
-}
-
-func (o *counted) Expire(*TimeoutError) { o.stats = o.tracker.Stats() }
-
 // TestCountedBeforeTold: whoever learns of an end finds it in the statistics.
 func TestCountedBeforeTold(t *testing.T) {
 	onBoth(t, Policy{Name: "chat", IdleTimeout: time.Minute}, nil, func(r *rig) {
-		var conns [2]Conn
-		byHand, idle := &counted{tracker: r.Tracker}, &counted{tracker: r.Tracker}
-		r.track(&conns[0], byHand)
-		r.track(&conns[1], idle)
-		conns[0].End("banned")
+		var seen []Stats
+		look := func() { seen = append(seen, r.Stats()) }
+		byHand := r.with(&peer{onExpire: look})
+		r.with(&peer{onExpire: look})
+		byHand.End("banned")
 		r.wait(2 * time.Minute)
-		if st := byHand.stats; st.Live != 1 || st.Shed != 1 || st.Causes["banned"] != 1 || st.ByPhase["chat"][ReasonShed] != 1 {
+		if st := seen[0]; st.Live != 1 || st.Shed != 1 || st.Causes["banned"] != 1 || st.ByPhase["chat"][ReasonShed] != 1 {
 			t.Errorf("%+v", st)
 		}
-		if st := idle.stats; st.Live != 0 || st.TimedOut[ReasonIdle] != 1 || st.ByPhase["chat"][ReasonIdle] != 1 {
+		if st := seen[1]; st.Live != 0 || st.TimedOut[ReasonIdle] != 1 || st.ByPhase["chat"][ReasonIdle] != 1 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -153,9 +145,7 @@ func TestSumInAnyOrder(t *testing.T) {
 func TestManyPhaseNames(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 2}, func(r *rig) {
 		for i := range 2 * (mostNames + 50) {
-			g := &guest{}
-			r.track(&g.conn, g)
-			g.conn.Enter(r.phaseOf(Policy{Name: fmt.Sprint(i), IdleTimeout: time.Second}))
+			r.peer().Enter(r.phaseOf(Policy{Name: fmt.Sprint(i), IdleTimeout: time.Second}))
 		}
 		r.wait(3 * time.Second)
 		st := r.Stats()
@@ -168,16 +158,10 @@ func TestManyPhaseNames(t *testing.T) {
 // TestEndedIsNotLive: no connection that Stats counts as ended is also among its live ones, even if it ends
 // meanwhile.
 func TestEndedIsNotLive(t *testing.T) {
-	tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
+	tr := newTracker(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 2})
 	first, second := tr.own[0], tr.own[1]
 	var c Conn
-	if err := first.Track(&c, t, &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, first.Track(&c, t, plainHooks()))
 	second.mu.Lock() // so that Stats waits here when it has looked at the first shard
 	got := make(chan Stats)
 	go func() { got <- tr.Stats() }()

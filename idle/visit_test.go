@@ -3,7 +3,6 @@ package idle
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -106,31 +105,15 @@ func (r *rig) visitsOnce(w *visitLog, all []*peer) {
 func (r *rig) infos() map[any]Info {
 	r.Helper()
 	all := map[any]Info{}
-	if err := r.Visit(r.Context(), func(i Info) { all[i.Owner] = i }); err != nil {
-		r.Fatal(err)
-	}
+	check(r, r.Visit(r.Context(), func(i Info) { all[i.Owner] = i }))
 	return all
 }
 
 // endInVisit calls end for each connection, and waits until those that it ends have ended.
 func (r *rig) endInVisit(end func(*Info)) {
 	r.Helper()
-	if err := r.Visit(r.Context(), func(i Info) { end(&i) }); err != nil {
-		r.Fatal(err)
-	}
+	check(r, r.Visit(r.Context(), func(i Info) { end(&i) }))
 	r.wait(r.late())
-}
-
-func TestVisitsEachOnce(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
-		r.finishes(r.goVisiting(), 0) // of nobody
-		all := r.peers(3*looksPerLock + 17)
-		for range 3 {
-			w := r.goVisiting()
-			r.finishes(w, 0)
-			r.visitsOnce(w, all)
-		}
-	})
 }
 
 // TestVisitIsInSteps has visits that take half of a tick, which is the budget. There is
@@ -147,51 +130,12 @@ func TestVisitIsInSteps(t *testing.T) {
 	})
 }
 
-// TestVisitsTakeTurns has several visits under way at a time.
-func TestVisitsTakeTurns(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
-		all := r.peers(5)
-		visits := []*visitLog{r.goSlowly(), r.goSlowly(), r.goSlowly()}
-		r.finishes(visits[2], 3*len(all)+6)
-		for _, w := range visits {
-			r.visitsOnce(w, all)
-		}
-	})
-}
-
-// TestVisitBesideOnTimeout has an OnTimeout run from before a visit until after it.
-func TestVisitBesideOnTimeout(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		asked := &slowKeeper{}
-		r.track(&asked.Conn, asked)
-		r.wait(time.Second + r.late())
-		others := r.peers(5)
-		w := r.goSlowly()
-		r.finishes(w, len(others)+1)
-		if w.times(asked) != 1 || len(w.visits()) != 1+len(others) {
-			r.Errorf("visited %d times beside OnTimeout, of %d visits", w.times(asked), len(w.visits()))
-		}
-	})
-}
-
-// A slowKeeper thinks for a while before it says yes.
-type slowKeeper struct{ peer }
-
-const slowKeeps = 800 * time.Millisecond
-
-func (k *slowKeeper) OnTimeout(*TimeoutError) bool {
-	k.at = time.Now()
-	time.Sleep(slowKeeps)
-	return true
-}
-
 // TestVisitBesideHerd has more time out than the budget allows, for longer than a visit may take.
 func TestVisitBesideHerd(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{Shards: 1}, func(r *rig) {
 		herd := r.phaseOf(Policy{IdleTimeout: time.Second})
 		for range 1000 {
-			p := &slowToExpire{took: r.opts.Budget / 4}
-			r.track(&p.Conn, p)
+			p := r.with(&peer{onExpire: func() { time.Sleep(r.opts.Budget / 4) }})
 			r.do(func() { p.Enter(herd) })
 		}
 		r.wait(time.Second + r.late())
@@ -212,34 +156,9 @@ func TestVisitBesideHerd(t *testing.T) {
 	})
 }
 
-type slowToExpire struct {
-	peer
-	took time.Duration
-}
-
-func (s *slowToExpire) Expire(*TimeoutError) { time.Sleep(s.took) }
-
-// TestCloseEndsVisits closes the tracker during visits.
+// TestCloseEndsVisits closes a tracker during a visit that waits for a loop that is blocked.
 func TestCloseEndsVisits(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
-		r.peers(20)
-		first, second := r.goSlowly(), r.goSlowly()
-		r.wait(3 * r.opts.Tick)
-		if _, err := r.Tracker.Close(); err != nil || len(first.visits()) == 0 {
-			r.Fatalf("after %d visits: %v", len(first.visits()), err)
-		}
-		synctest.Wait()
-		r.wait(time.Second)
-		for _, w := range []*visitLog{first, second} {
-			if n := len(w.visits()); !isClosed(w.done) || n > 10 {
-				r.Errorf("of a closed tracker, after %d visits: over %v", n, isClosed(w.done))
-			}
-		}
-		if w := r.goVisiting(); !isClosed(w.done) || w.err != ErrClosed || len(w.visits()) > 0 {
-			r.Errorf("Visit of a closed tracker: %v", w.err)
-		}
-	})
-	inBubble(t, Policy{IdleTimeout: time.Minute}, nil, true, func(r *rig) { // of a loop that is blocked
+	inBubble(t, Policy{IdleTimeout: time.Minute}, nil, true, func(r *rig) {
 		r.peers(5)
 		resume := r.block()
 		w := r.goVisiting()
@@ -271,64 +190,6 @@ func TestRetireEndsVisits(t *testing.T) {
 	})
 }
 
-// TestShardClosedDuringVisits closes a loop's shard, which is the last that a visit is not
-// through with, while other visits are under way.
-func TestShardClosedDuringVisits(t *testing.T) {
-	for _, left := range []int{1, 3} { // of those on the loop
-		inBubble(t, Policy{IdleTimeout: time.Minute}, nil, true, func(r *rig) {
-			r.peers(8)
-			driven := &peer{}
-			if err := r.Tracker.Track(&driven.Conn, driven, hooksOf(driven)); err != nil {
-				r.Fatal(err)
-			}
-			visits := []*visitLog{r.goSlowly(), r.goSlowly(), r.goSlowly()}
-			for len(visits[0].visits()) < 9-left {
-				r.wait(r.opts.Tick / 2)
-			}
-			r.closeShard()
-			for i, w := range visits {
-				if r.finishes(w, 3); w.times(driven) != 1 || len(w.visits()) > 9-left+1 {
-					r.Errorf("visit %d: %d calls", i, len(w.visits()))
-				}
-			}
-		})
-	}
-}
-
-// addLoop gives r a loop, which takes a pass only if accepts returns true.
-func (r *rig) addLoop(accepts func() bool) {
-	r.Helper()
-	r.loop = newLoop()
-	var err error
-	r.shard, err = r.NewShard(func(pass func()) error {
-		if !accepts() {
-			return errors.New("refused")
-		}
-		r.loop.post(pass)
-		return nil
-	})
-	if err != nil {
-		r.Fatal(err)
-	}
-}
-
-// TestNewShardDuringVisit has a loop come whose connections are visited by a visit that begins
-// after that.
-func TestNewShardDuringVisit(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
-		all := r.peers(10)
-		first, second := r.goSlowly(), r.goSlowly()
-		r.wait(2 * r.opts.Tick)
-		r.addLoop(func() bool { return true })
-		late := r.peer()
-		third := r.goSlowly()
-		r.finishes(third, 3*len(all)+3)
-		r.visitsOnce(first, all)
-		r.visitsOnce(second, all)
-		r.visitsOnce(third, append(all, late))
-	})
-}
-
 // TestVisitLetsTheClockSleep visits while nothing is active.
 func TestVisitLetsTheClockSleep(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
@@ -346,23 +207,6 @@ func TestVisitLetsTheClockSleep(t *testing.T) {
 	})
 }
 
-// TestVisitOfLoopThatRefuses has a loop refuse its passes for a while.
-func TestVisitOfLoopThatRefuses(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
-		refuses := true
-		r.addLoop(func() bool { return !refuses })
-		all := r.peers(3)
-		w := r.goSlowly()
-		r.wait(time.Second)
-		if len(w.visits()) > 0 || isClosed(w.done) {
-			r.Fatal("visited without a pass")
-		}
-		refuses = false
-		r.finishes(w, len(all))
-		r.visitsOnce(w, all)
-	})
-}
-
 // block has the loop of r wait until the function that it returns is called.
 func (r *rig) block() (resume func()) {
 	goOn := make(chan struct{})
@@ -375,10 +219,7 @@ func (r *rig) block() (resume func()) {
 func TestVisitBesideABlockedLoop(t *testing.T) {
 	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
 		r.peers(5)
-		driven := &peer{}
-		if err := r.Tracker.Track(&driven.Conn, driven, hooksOf(driven)); err != nil {
-			r.Fatal(err)
-		}
+		driven := r.driven(1)[0]
 		resume := r.block()
 		defer resume()
 		waits := r.goVisiting()
@@ -429,20 +270,6 @@ func TestVisitGivenUpInACall(t *testing.T) {
 		}
 		if r.wait(time.Minute); calls != before {
 			r.Errorf("%d calls after Visit has returned", calls-before)
-		}
-	})
-}
-
-// TestVisitsThatPanic: all others are visited.
-func TestVisitsThatPanic(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, &Options{Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
-		all, calls := r.peers(20), 0
-		if err := r.Visit(r.Context(), func(i Info) {
-			if calls++; i.Owner == all[7] || i.Owner == all[19] {
-				panic("in Visit")
-			}
-		}); err != nil || calls != 20 || r.Stats().Panics != 2 {
-			r.Errorf("%d calls, %d panics: %v", calls, r.Stats().Panics, err)
 		}
 	})
 }

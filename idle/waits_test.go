@@ -52,34 +52,24 @@ var waitLoops = []waitLoop{
 func TestWaitsShorterThanATick(t *testing.T) {
 	const limit = 2 * time.Second
 	rate := Rate{BytesPerSecond: 100, Grace: limit}
-	cases := map[string]struct {
-		policy Policy
-		piece  int // bytes
-		write  bool
-	}{
-		"read rate":  {Policy{MinReadRate: rate}, 0, false},
-		"write rate": {Policy{MinWriteRate: rate}, 0, true},
-	}
 	step := 1
 	if raceEnabled && testing.Short() {
 		step = 5
 	}
-	for name, c := range cases {
+	for name, policy := range map[string]Policy{"read rate": {MinReadRate: rate}, "write rate": {MinWriteRate: rate}} {
 		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
 			for _, l := range waitLoops {
 				t.Run(fmt.Sprint(name, " ", l, " tick ", tick), func(t *testing.T) {
 					for offset := 0; offset < 10; offset += step {
-						onBoth(t, c.policy, &Options{Tick: tick}, func(r *rig) {
+						onBoth(t, policy, &Options{Tick: tick}, func(r *rig) {
 							p, measured := r.peer(), offset%2 == 1
 							if measured {
 								p.measure()
 							}
 							r.do(p.PauseRead)
-							await, pause := p.AwaitRead, p.PauseRead
-							piece := func() { p.Received(c.piece) }
-							if c.write {
-								await, pause = p.AwaitWrite, p.PauseWrite
-								piece = func() { p.Sent(c.piece) }
+							await, pause, piece := p.AwaitRead, p.PauseRead, p.Touch
+							if name == "write rate" {
+								await, pause, piece = p.AwaitWrite, p.PauseWrite, p.TouchOut
 							}
 							waited := trickled(r, p, l, time.Duration(offset)*tick/10, 2*limit, await, pause, piece)
 							// In each tick of waiting, a pass comes in a wait about once.

@@ -1,25 +1,21 @@
 package wheel
 
-import (
-	"testing"
-)
+import "testing"
 
 // run advances from one result of Next to the following one until the wheel is empty.
-// It returns the tick at which each task fired, the number of wake-ups, and how often
-// a task came up before its deadline and was scheduled again.
-func run(w *Wheel) (fired map[int]uint64, wakes, replaced int) {
+// It returns the tick at which each task fired, and the number of wake-ups.
+func run(w *Wheel) (fired map[int]uint64, wakes int) {
 	fired = map[int]uint64{}
 	for {
 		next, ok := w.Next()
 		if !ok {
-			return fired, wakes, replaced
+			return fired, wakes
 		}
 		w.Advance(next)
 		wakes++
 		for t := w.Pop(); t != nil; t = w.Pop() {
 			if k := taskOf(t); k.deadline > w.Now() {
 				w.Schedule(t, k.deadline)
-				replaced++
 			} else {
 				fired[k.id] = w.Now()
 			}
@@ -37,53 +33,32 @@ func arm(w *Wheel, deadlines ...uint64) []*task {
 	return tasks
 }
 
-func TestTraceSingle(t *testing.T) {
-	var w Wheel
-	arm(&w, 5420)
-	fired, wakes, replaced := run(&w)
-	if fired[0] != 5420 || replaced > 3 || wakes > 4 {
-		t.Errorf("fired at %d after %d wake-ups, %d of them too early; want 5420, at most 4 and 3", fired[0], wakes, replaced)
-	}
-}
-
-func TestTraceFour(t *testing.T) {
-	var w Wheel
-	w.Advance(2)
-	arm(&w, 2+19, 2+22, 2+350, 2+399)
-	fired, _, _ := run(&w)
-	for id, want := range []uint64{21, 24, 352, 401} {
-		if fired[id] != want {
-			t.Errorf("task %d fired at %d, want %d", id, fired[id], want)
+// TestWakeUps runs until all tasks have fired, each at its deadline. There are no more wake-ups than levels that a task passes
+// through, or times that it is parked.
+func TestWakeUps(t *testing.T) {
+	for name, c := range map[string]struct {
+		now       uint64
+		deadlines []uint64
+		wakes     int
+	}{
+		"one":                {0, []uint64{5420}, 4},
+		"four":               {2, []uint64{2 + 19, 2 + 22, 2 + 350, 2 + 399}, 7},
+		"two":                {0, []uint64{28, 450}, 3},
+		"far":                {0, []uint64{1<<47 + 12345678901}, levels},
+		"beyond the horizon": {0, []uint64{20 << 48}, 20 + levels + 1},
+	} {
+		var w Wheel
+		w.Advance(c.now)
+		arm(&w, c.deadlines...)
+		fired, wakes := run(&w)
+		for id, want := range c.deadlines {
+			if fired[id] != want {
+				t.Errorf("%s: task %d fired at %d, want %d", name, id, fired[id], want)
+			}
 		}
-	}
-}
-
-func TestTraceAnnounced(t *testing.T) {
-	var w Wheel
-	arm(&w, 28, 450)
-	fired, wakes, _ := run(&w)
-	if fired[0] != 28 || fired[1] != 450 || wakes > 3 {
-		t.Errorf("fired %v after %d wake-ups, want 28 and 450 after at most 3", fired, wakes)
-	}
-}
-
-func TestFarTimerWakesOncePerLevel(t *testing.T) {
-	var w Wheel
-	const far = 1<<47 + 12345678901
-	arm(&w, far)
-	fired, wakes, _ := run(&w)
-	if fired[0] != far || wakes > levels {
-		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, uint64(far), levels)
-	}
-}
-
-func TestBeyondHorizonIsParked(t *testing.T) {
-	var w Wheel
-	const far = 20 << 48
-	arm(&w, far)
-	fired, wakes, _ := run(&w)
-	if limit := 20 + levels + 1; fired[0] != far || wakes > limit {
-		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, uint64(far), limit)
+		if wakes > c.wakes {
+			t.Errorf("%s: %d wake-ups, want at most %d", name, wakes, c.wakes)
+		}
 	}
 }
 
@@ -130,19 +105,17 @@ func TestSameHour(t *testing.T) {
 // which are beyond the reach of the highest level.
 func TestScheduleTellsWhenTheSlotComesUp(t *testing.T) {
 	const now = 12345
-	{
-		for distance := uint64(1); distance < 1<<52; distance += distance/3 + 1 {
-			var w Wheel
-			var timer Timer
-			w.Advance(now)
-			up := w.Schedule(&timer, now+distance)
-			w.Advance(up - 1)
-			if early := w.Pop(); early != nil || up > now+distance {
-				t.Fatalf("%d ticks ahead: up at %d, and before: %v", distance, up, early != nil)
-			}
-			if w.Advance(up); w.Pop() != &timer {
-				t.Fatalf("%d ticks ahead: not up at %d", distance, up)
-			}
+	for distance := uint64(1); distance < 1<<52; distance += distance/3 + 1 {
+		var w Wheel
+		var timer Timer
+		w.Advance(now)
+		up := w.Schedule(&timer, now+distance)
+		w.Advance(up - 1)
+		if early := w.Pop(); early != nil || up > now+distance {
+			t.Fatalf("%d ticks ahead: up at %d, and before: %v", distance, up, early != nil)
+		}
+		if w.Advance(up); w.Pop() != &timer {
+			t.Fatalf("%d ticks ahead: not up at %d", distance, up)
 		}
 	}
 }
@@ -210,24 +183,6 @@ func TestDueOvertakesEarly(t *testing.T) {
 	}
 	if w.Waits() || w.Pop() != nil {
 		t.Error("one is left")
-	}
-}
-
-func TestCancelledBetweenSlotAndPop(t *testing.T) {
-	var w Wheel
-	tasks := arm(&w, 5, 5, 5)
-	w.Advance(5)
-	if got := taskOf(w.Pop()); got != tasks[0] {
-		t.Fatalf("popped task %d first", got.id)
-	}
-	if !w.Cancel(&tasks[1].timer) || w.Cancel(&tasks[1].timer) {
-		t.Error("Cancel of a timer that waits for Pop: want true, then false")
-	}
-	if got := taskOf(w.Pop()); got != tasks[2] {
-		t.Errorf("popped task %d, want 2", got.id)
-	}
-	if w.Pop() != nil || w.Len() != 0 {
-		t.Error("the wheel is not empty")
 	}
 }
 

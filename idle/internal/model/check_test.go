@@ -59,8 +59,8 @@ func TestModel(t *testing.T) {
 	for _, s := range slices.Concat(scenarios, orderScenarios) {
 		try := func(flaw string, final func(*memory)) *exploration[memory, registers] {
 			x := &exploration[memory, registers]{final: final}
-			for _, t := range s.threads(flaw) {
-				x.threads = append(x.threads, &t.threadOf)
+			for _, make := range s.threads {
+				x.threads = append(x.threads, &make(flaw).threadOf)
 			}
 			ways += x.explore(s.memory)
 			states += len(x.seen)

@@ -68,21 +68,20 @@ func lockClock(t *clockThread) {
 
 // storeCopies stores the copies, and what belongs to them.
 func storeCopies(t *clockThread) {
-	t.step("store copy 0", func(m *modelClock, r *clockRegisters) string { m.copies[0] = r.at; return "" })
-	t.step("store copy 1", func(m *modelClock, r *clockRegisters) string { m.copies[1] = r.at; return "" })
-	t.step("store last", func(m *modelClock, r *clockRegisters) string { m.replaced(r.at); return "" })
+	t.do("store copy 0", func(m *modelClock, r *clockRegisters) { m.copies[0] = r.at })
+	t.do("store copy 1", func(m *modelClock, r *clockRegisters) { m.copies[1] = r.at })
+	t.do("store last", func(m *modelClock, r *clockRegisters) { m.replaced(r.at) })
 }
 
 // passingTime has time pass.
 func passingTime(ticks int) *clockThread {
 	t := newClockThread("time")
 	for range ticks {
-		t.step(string(rune('1'+len(t.steps))), func(m *modelClock, _ *clockRegisters) string {
+		t.do(string(rune('1'+len(t.steps))), func(m *modelClock, _ *clockRegisters) {
 			m.now++
 			if m.allowance == 0 {
 				m.allowance++
 			}
-			return ""
 		})
 	}
 	return t
@@ -102,14 +101,14 @@ func stamping(n, shard int, flaw string) *clockThread {
 		}
 		return "begin"
 	}
-	t.step("begin", func(m *modelClock, r *clockRegisters) string { r.begun, r.given = m.now, m.given[shard]; return "" })
+	t.do("begin", func(m *modelClock, r *clockRegisters) { r.begun, r.given = m.now, m.given[shard] })
 	t.step("load copy", func(m *modelClock, r *clockRegisters) string {
 		if m.copies[shard] != asleep {
 			return done(m, r, m.copies[shard])
 		}
 		return ""
 	})
-	t.step("read clock", func(m *modelClock, r *clockRegisters) string { r.at = m.now; return "" })
+	t.do("read clock", func(m *modelClock, r *clockRegisters) { r.at = m.now })
 	t.step("take", func(m *modelClock, r *clockRegisters) string {
 		if m.allowance > 0 {
 			m.allowance--
@@ -118,13 +117,8 @@ func stamping(n, shard int, flaw string) *clockThread {
 		return ""
 	})
 	lockClock(t)
-	t.step("load last", func(m *modelClock, r *clockRegisters) string {
-		if m.last != asleep {
-			return "stamp"
-		}
-		return ""
-	})
-	t.step("read clock again", func(m *modelClock, r *clockRegisters) string { r.at = m.now; return "" })
+	t.jump("load last", "stamp", func(m *modelClock, _ *clockRegisters) bool { return m.last != asleep })
+	t.do("read clock again", func(m *modelClock, r *clockRegisters) { r.at = m.now })
 	t.step("take again", func(m *modelClock, r *clockRegisters) string {
 		if m.allowance > 0 {
 			m.allowance--
@@ -134,12 +128,12 @@ func stamping(n, shard int, flaw string) *clockThread {
 		return ""
 	})
 	withdraw := func() {
-		t.step("withdraw", func(m *modelClock, _ *clockRegisters) string { m.allowance = -1; return "" })
+		t.do("withdraw", func(m *modelClock, _ *clockRegisters) { m.allowance = -1 })
 	}
 	if flaw != "never withdrawn" && flaw != "withdrawn after the clock was read" {
 		withdraw()
 	}
-	t.step("read clock for the copies", func(m *modelClock, r *clockRegisters) string { r.at = m.now; return "" })
+	t.do("read clock for the copies", func(m *modelClock, r *clockRegisters) { r.at = m.now })
 	if flaw == "withdrawn after the clock was read" {
 		withdraw()
 	}
@@ -165,19 +159,19 @@ func driving(flaw string) *clockThread {
 	})
 	storeCopies(t)
 	grant := func() {
-		t.step("grant", func(m *modelClock, _ *clockRegisters) string { m.allowance = 1; return "" })
+		t.do("grant", func(m *modelClock, _ *clockRegisters) { m.allowance = 1 })
 	}
 	if flaw == "granted while the clock runs" {
 		grant()
 	}
-	t.step("sleep", func(_ *modelClock, r *clockRegisters) string { r.at = asleep; return "" })
-	t.step("store copy 0 asleep", func(m *modelClock, r *clockRegisters) string { m.copies[0] = r.at; return "" })
-	t.step("store copy 1 asleep", func(m *modelClock, r *clockRegisters) string { m.copies[1] = r.at; return "" })
-	t.step("store last asleep", func(m *modelClock, r *clockRegisters) string { m.replaced(r.at); return "" })
+	t.do("sleep", func(_ *modelClock, r *clockRegisters) { r.at = asleep })
+	t.do("store copy 0 asleep", func(m *modelClock, r *clockRegisters) { m.copies[0] = r.at })
+	t.do("store copy 1 asleep", func(m *modelClock, r *clockRegisters) { m.copies[1] = r.at })
+	t.do("store last asleep", func(m *modelClock, r *clockRegisters) { m.replaced(r.at) })
 	if flaw != "granted while the clock runs" {
 		grant()
 	}
-	t.step("unlock", func(m *modelClock, _ *clockRegisters) string { m.locked = false; return "" })
+	t.do("unlock", func(m *modelClock, _ *clockRegisters) { m.locked = false })
 	return t
 }
 

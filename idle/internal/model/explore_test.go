@@ -52,6 +52,21 @@ func (t *threadOf[M, R]) step(name string, do func(*M, *R) string) {
 	t.steps = append(t.steps, threadStep[M, R]{name, do})
 }
 
+// do adds a step that goes to the next one.
+func (t *threadOf[M, R]) do(name string, do func(*M, *R)) {
+	t.step(name, func(m *M, r *R) string { do(m, r); return "" })
+}
+
+// jump adds a step that goes to another one than the next, if that's so.
+func (t *threadOf[M, R]) jump(name, to string, so func(*M, *R) bool) {
+	t.step(name, func(m *M, r *R) string {
+		if so(m, r) {
+			return to
+		}
+		return ""
+	})
+}
+
 // A situation is all that the future depends on.
 type situation[M, R any] struct {
 	memory M

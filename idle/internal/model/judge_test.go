@@ -12,57 +12,59 @@ type modelOwner struct {
 // mark, verdict, examine, verdict, ask, mark, verdict, end. Each verdict may find that the
 // connection is to be replaced instead. A reader that delivers a byte meanwhile takes the
 // mark back, see deliver.
-func judging(flaw string, o modelOwner) *thread {
-	t := newThread("judge")
-	if flaw != "an end is marked after the last look" {
-		t.mark("mark", "look clock", flaw)
-	}
-	t.verdict("look", flaw)
-	if o.examines {
-		t.examine("examine", flaw)
-		if flaw != "Examine has the last word" {
-			t.verdict("look after examine", flaw)
+func judging(o modelOwner) maker {
+	return func(flaw string) *thread {
+		t := newThread("judge")
+		if flaw != "an end is marked after the last look" {
+			t.mark("mark", "look clock", flaw)
 		}
-		if flaw != "a limit that nobody examined ends it" {
-			t.same("examined", func(r *registers) int8 { return r.examined })
+		t.verdict("look", flaw)
+		if o.examines {
+			t.examine("examine", flaw)
+			if flaw != "Examine has the last word" {
+				t.verdict("look after examine", flaw)
+			}
+			if flaw != "a limit that nobody examined ends it" {
+				t.same("examined", func(r *registers) int8 { return r.examined })
+			}
 		}
-	}
-	if o.asked {
-		t.ask(flaw, o)
-	}
-	if flaw == "an end is marked after the last look" {
-		t.mark("mark late", "asked", flaw)
-	}
-	isMarked := func(s modelState) bool {
-		return s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
-	}
-	t.end("expire", "replace", flaw, true, isMarked, func(m *memory, r *registers) {
-		switch {
-		case o.examines && r.examined != r.what:
-			m.fault = "timed out for a limit that nobody has examined"
-		case r.then&(1<<r.what) == 0:
-			m.fault = "timed out, but the limit was not passed at any moment of the last look"
-		case m.settled && r.by == m.replaced:
-			m.fault = "ended by a policy that was replaced before SetPolicy returned"
-		case m.answers && m.due(r.now)&(1<<r.what) == 0:
-			m.fault = "a byte was delivered, and the wait for it ended the connection"
+		if o.asked {
+			t.ask(flaw, o)
 		}
-	})
-	t.measure(flaw)
-	t.ping(flaw)
-	t.step("replace", goOn)
-	t.lock("replacing")
-	t.step("replace holds", func(m *memory, r *registers) string {
-		if !m.state.live || m.pending {
-			return "replacing unlock"
+		if flaw == "an end is marked after the last look" {
+			t.mark("mark late", "asked", flaw)
 		}
-		m.state.ending, m.state.asking = false, false
-		return ""
-	})
-	t.place("replace place", flaw)
-	t.unlock("replacing", "end")
-	t.step("asked", goOn)
-	return t
+		isMarked := func(s modelState) bool {
+			return s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
+		}
+		t.end("expire", "replace", flaw, true, isMarked, func(m *memory, r *registers) {
+			switch {
+			case o.examines && r.examined != r.what:
+				m.fault = "timed out for a limit that nobody has examined"
+			case r.then&(1<<r.what) == 0:
+				m.fault = "timed out, but the limit was not passed at any moment of the last look"
+			case m.settled && r.by == m.replaced:
+				m.fault = "ended by a policy that was replaced before SetPolicy returned"
+			case m.answers && m.due(r.now)&(1<<r.what) == 0:
+				m.fault = "a byte was delivered, and the wait for it ended the connection"
+			}
+		})
+		t.measure(flaw)
+		t.ping(flaw)
+		t.step("replace", goOn)
+		t.lock("replacing")
+		t.step("replace holds", func(m *memory, r *registers) string {
+			if !m.state.live || m.pending {
+				return "replacing unlock"
+			}
+			m.state.ending, m.state.asking = false, false
+			return ""
+		})
+		t.place("replace place", flaw)
+		t.unlock("replacing", "end")
+		t.step("asked", goOn)
+		return t
+	}
 }
 
 // mark adds the step that says that the connection may be ending.
@@ -85,20 +87,15 @@ func (t *thread) ask(flaw string, o modelOwner) {
 		func(s modelState) bool { return !s.asking },
 		func(s *modelState) { s.asking, s.ending = true, false },
 		func(m *memory, r *registers) string { r.asked = r.what; return "" })
-	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" })
-	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" })
+	t.do("asked at", func(m *memory, r *registers) { r.askedAt = m.now })
+	t.do("answer", func(m *memory, r *registers) { r.then = m.due(m.now) })
 	if o.keep {
-		t.step("restart stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
+		t.do("restart stamp", func(m *memory, r *registers) { r.now = m.now })
 		t.restart("restart", flaw)
 		t.step("kept", func(*memory, *registers) string { return "replace" })
 		return
 	}
-	t.step("refused", func(m *memory, r *registers) string {
-		if !m.state.live {
-			return "asked"
-		}
-		return ""
-	})
+	t.jump("refused", "asked", func(m *memory, _ *registers) bool { return !m.state.live })
 	t.mark("mark after ask", "asked", flaw)
 	if flaw == "OnTimeout has the last word" {
 		return
@@ -106,12 +103,7 @@ func (t *thread) ask(flaw string, o modelOwner) {
 	t.verdict("look after ask", flaw)
 	t.same("asked", func(r *registers) int8 { return r.asked })
 	if o.examines {
-		t.step("late", func(m *memory, r *registers) string {
-			if r.now-r.askedAt < 1 {
-				return "expire lock"
-			}
-			return ""
-		})
+		t.jump("late", "expire lock", func(_ *memory, r *registers) bool { return r.now-r.askedAt < 1 })
 		t.examine("examine anew", flaw)
 		t.verdict("look after examine anew", flaw)
 		t.same("examined anew", func(r *registers) int8 { return r.examined })
@@ -122,23 +114,17 @@ func (t *thread) ask(flaw string, o modelOwner) {
 // the one that the owner was asked about. The slot is due, so the next pass judges
 // it by that limit.
 func (t *thread) same(name string, about func(*registers) int8) {
-	t.step("the same as "+name, func(m *memory, r *registers) string {
-		if r.what != about(r) {
-			return "replace"
-		}
-		return ""
-	})
+	t.jump("the same as "+name, "replace", func(_ *memory, r *registers) bool { return r.what != about(r) })
 }
 
 // examine adds the steps of asking Probe, and of taking over what it says.
 func (t *thread) examine(name, flaw string) {
-	t.step(name, func(m *memory, r *registers) string {
+	t.do(name, func(m *memory, r *registers) {
 		r.examined = r.what
 		if r.evidence = m.kernel; r.evidence.arrived > 0 {
 			r.evidence.arrived -= m.now // relative, as the owner says it
 		}
 		r.then = m.due(m.now)
-		return ""
 	})
 	t.step(name+" clock", func(m *memory, r *registers) string {
 		r.now = m.now
@@ -150,31 +136,20 @@ func (t *thread) examine(name, flaw string) {
 		}
 		return ""
 	})
-	t.step(name+" bytes", func(m *memory, r *registers) string {
+	t.do(name+" bytes", func(m *memory, r *registers) {
 		at := r.now + min(r.evidence.arrived, -1)
 		if raiseTo(&m.stamp, at); flaw == "evidence stores instead of raising" {
 			m.stamp = at
 		}
 		raiseTo(&m.truth.stamp, at)
-		return ""
 	})
-	t.step(name+" empty", func(m *memory, r *registers) string {
-		if !r.evidence.empty {
-			return name + " limits"
-		}
-		return ""
-	})
+	t.jump(name+" empty", name+" limits", func(_ *memory, r *registers) bool { return !r.evidence.empty })
 	t.rewait(name+" empty", name+" empty let off", flaw)
 	t.step(name+" empty let off", goOn)
 	t.letOff(name+" empty", flaw)
-	t.step(name+" limits", func(m *memory, r *registers) string {
-		if !r.evidence.unread {
-			return name + " done"
-		}
-		return ""
-	})
-	t.step(name+" has counted", func(m *memory, r *registers) string { r.placed = m.unread; return "" })
-	t.step(name+" read", func(m *memory, r *registers) string { r.unread = r.placed > m.stamp; return "" })
+	t.jump(name+" limits", name+" done", func(_ *memory, r *registers) bool { return !r.evidence.unread })
+	t.do(name+" has counted", func(m *memory, r *registers) { r.placed = m.unread })
+	t.do(name+" read", func(m *memory, r *registers) { r.unread = r.placed > m.stamp })
 	t.step(name+" began", func(m *memory, r *registers) string {
 		has := r.unread && r.placed > m.began
 		if r.placed, r.unread = 0, false; has {
@@ -182,12 +157,11 @@ func (t *thread) examine(name, flaw string) {
 		}
 		return ""
 	})
-	t.step(name+" unread", func(m *memory, r *registers) string {
+	t.do(name+" unread", func(m *memory, r *registers) {
 		raiseTo(&m.unread, r.now-1)
 		raiseTo(&m.truth.unread, r.now-1)
-		return ""
 	})
-	t.step(name+" done", func(m *memory, r *registers) string { r.evidence = modelEvidence{}; return "" })
+	t.do(name+" done", func(m *memory, r *registers) { r.evidence = modelEvidence{} })
 }
 
 // restart adds the steps of Conn.keep: the limit that r.what names counts from r.now.
@@ -215,7 +189,7 @@ func (t *thread) restart(name, flaw string) {
 	raise(" whole", func(w *modelWords) *int8 { return &w.began })
 	t.rewait(name, name+" done", flaw)
 	t.letOff(name, flaw)
-	t.step(name+" kept", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+	t.do(name+" kept", func(m *memory, r *registers) { r.wait = modelWait{} })
 }
 
 // rewait adds the steps of flow.rewait.
@@ -238,8 +212,8 @@ func (t *thread) rewait(name, to, flaw string) {
 
 // letOff adds the steps of Conn.letOff. Of a pause beside it more may be paid for.
 func (t *thread) letOff(name, flaw string) {
-	t.step(name+" pays", func(m *memory, r *registers) string { r.had = m.paid; return "" })
-	t.step(name+" wait load for it", func(m *memory, r *registers) string { r.wait = m.wait; return "" })
+	t.do(name+" pays", func(m *memory, r *registers) { r.had = m.paid })
+	t.do(name+" wait load for it", func(m *memory, r *registers) { r.wait = m.wait })
 	t.step(name+" clock", func(m *memory, r *registers) string {
 		if r.now = m.now; !r.wait.on {
 			r.now = r.wait.since
@@ -270,25 +244,21 @@ func (t *thread) letOff(name, flaw string) {
 		raiseTo(&m.truth.paid, r.now)
 		return ""
 	})
-	t.step(name+" done", func(m *memory, r *registers) string { r.wait, r.had = modelWait{}, 0; return "" })
+	t.do(name+" done", func(m *memory, r *registers) { r.wait, r.had = modelWait{}, 0 })
 }
 
 // ping adds the steps of an active heartbeat's ping. It counts from the look that found it due. If a phase was entered
 // since, its answer isn't awaited.
 func (t *thread) ping(flaw string) {
-	t.step("ping due", func(m *memory, r *registers) string {
+	t.do("ping due", func(m *memory, r *registers) {
 		if r.then&(1<<toPing) == 0 {
 			m.fault = "pinged, but that was not due at any moment of the last look"
 		}
-		return ""
 	})
-	t.step("ping before", func(m *memory, r *registers) string {
-		if m.pinged >= r.now && flaw != "a ping counts from when it is sent" {
-			return "replace"
-		}
-		return ""
+	t.jump("ping before", "replace", func(m *memory, r *registers) bool {
+		return m.pinged >= r.now && flaw != "a ping counts from when it is sent"
 	})
-	t.step("ping raise", func(m *memory, r *registers) string {
+	t.do("ping raise", func(m *memory, r *registers) {
 		raiseTo(&m.truth.pinged, r.now)
 		if flaw == "a ping counts from when it is sent" {
 			r.now = m.now
@@ -297,7 +267,6 @@ func (t *thread) ping(flaw string) {
 		if flaw == "a ping moves the beginning of the phase" {
 			raiseTo(&m.began, m.now)
 		}
-		return ""
 	})
 	t.move("ping mark", "replace", flaw, always, func(s *modelState) { s.pinged = true },
 		func(m *memory, r *registers) string {
@@ -342,11 +311,10 @@ func (t *thread) end(name, otherwise, flaw string, byLimit bool, may func(modelS
 			check(m, r)
 			return ""
 		})
-	t.step(name+" cancel", func(m *memory, r *registers) string {
+	t.do(name+" cancel", func(m *memory, r *registers) {
 		if flaw != "an order leaves the connection in the wheel" {
 			m.pending = false
 		}
-		return ""
 	})
 	t.step(name+" unlock", func(m *memory, r *registers) string {
 		switch m.locked = false; {

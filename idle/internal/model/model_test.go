@@ -59,6 +59,9 @@ func (m *memory) current() *modelWords {
 
 func (m memory) wrong() string { return m.fault }
 
+// A maker makes a thread, which may have a flaw.
+type maker func(flaw string) *thread
+
 // A thread uses a connection.
 type thread struct{ threadOf[memory, registers] }
 
@@ -262,12 +265,7 @@ func (t *thread) placeAt(name, flaw string) {
 // pull adds the steps of hasten: if c is placed later than r.at, it is placed
 // anew.
 func (t *thread) pull(name, flaw string) {
-	t.step(name+" hasten", func(m *memory, r *registers) string {
-		if m.placed <= r.at {
-			return name + " pulled"
-		}
-		return ""
-	})
+	t.jump(name+" hasten", name+" pulled", func(m *memory, r *registers) bool { return m.placed <= r.at })
 	t.lock(name)
 	t.bringForward(name, flaw)
 	t.unlock(name, "")
@@ -276,18 +274,8 @@ func (t *thread) pull(name, flaw string) {
 
 // bringForward adds the steps of Shard.bringForward. The lock is held.
 func (t *thread) bringForward(name, flaw string) {
-	t.step(name+" pending", func(m *memory, r *registers) string {
-		if !m.state.live || !m.pending {
-			return name + " unlock"
-		}
-		return ""
-	})
+	t.jump(name+" pending", name+" unlock", func(m *memory, _ *registers) bool { return !m.state.live || !m.pending })
 	t.look(name+" look", flaw, false, goOn)
-	t.step(name+" placed", func(m *memory, r *registers) string {
-		if m.placed <= r.at {
-			return name + " unlock"
-		}
-		return ""
-	})
+	t.jump(name+" placed", name+" unlock", func(m *memory, r *registers) bool { return m.placed <= r.at })
 	t.placeAt(name+" place", flaw)
 }

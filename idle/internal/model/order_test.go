@@ -12,22 +12,12 @@ func sparing(flaw string) *thread { return dismissing(flaw, false) }
 
 func dismissing(flaw string, forced bool) *thread {
 	t := newThread("order")
-	t.step("live", func(m *memory, r *registers) string {
-		if !m.state.live || m.state.asking && !forced {
-			return "end"
-		}
-		return ""
-	})
+	t.jump("live", "end", func(m *memory, _ *registers) bool { return !m.state.live || m.state.asking && !forced })
 	if !forced {
 		if flaw != "an order is marked after the last look" {
 			t.mark("mark", "take back", flaw)
 		}
-		t.step("is in use", func(m *memory, r *registers) string {
-			if !m.wait.on {
-				return "take back"
-			}
-			return ""
-		})
+		t.jump("is in use", "take back", func(m *memory, _ *registers) bool { return !m.wait.on })
 		if flaw == "an order is marked after the last look" {
 			t.mark("mark", "take back", flaw)
 		}
@@ -46,41 +36,19 @@ func dismissing(flaw string, forced bool) *thread {
 	return t
 }
 
-var orderScenarios = []scenario{{
-	name:   "an order against Close",
-	memory: tracked(idlePhase, 3, false).placedAt(4),
-	threads: func(flaw string) []*thread {
-		return []*thread{ordering(flaw), closing(), ticking(1)}
-	},
-	flaws: []string{"an end does not look"},
-}, {
-	name:   "an order against an activity that brings the deadline forward",
-	memory: tracked(waitPhase, 2, false).placedAt(6),
-	threads: func(flaw string) []*thread {
-		return []*thread{ordering(flaw), awaiting(flaw), ticking(1)}
-	},
-	flaws: []string{"an order leaves the connection in the wheel"},
-}, {
-	name:   "an order that spares what is in use, against a byte that is delivered",
-	memory: tracked(readPhase, 2, true).placedAt(4),
-	threads: func(flaw string) []*thread {
-		return []*thread{sparing(flaw), delivering(flaw), ticking(1)}
-	},
-	flaws: []string{
-		"an order is marked after the last look", "delivered before it is reported",
-		"a reader takes no mark back", "an end does not need its mark",
-	},
-}, {
-	name:   "an order against an OnTimeout that answers no",
-	memory: tracked(idlePhase, 4, false),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, refusingOwner), ordering(flaw), touching(1)}
-	},
-}, {
-	name:   "an order against an OnTimeout that answers yes",
-	memory: tracked(idlePhase, 4, false),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), ordering(flaw), ticking(1)}
-	},
-	flaws: []string{"an order leaves the connection in the wheel"},
-}}
+var orderScenarios = []scenario{
+	{name: "an order against Close", memory: tracked(idlePhase, 3, false).placedAt(4),
+		threads: []maker{ordering, closing, ticking(1)},
+		flaws:   []string{"an end does not look"}},
+	{name: "an order against an activity that brings the deadline forward", memory: tracked(waitPhase, 2, false).placedAt(6),
+		threads: []maker{ordering, awaiting, ticking(1)},
+		flaws:   []string{"an order leaves the connection in the wheel"}},
+	{name: "an order that spares what is in use, against a byte that is delivered", memory: tracked(readPhase, 2, true).placedAt(4),
+		threads: []maker{sparing, delivering, ticking(1)},
+		flaws:   []string{"an order is marked after the last look", "delivered before it is reported", "a reader takes no mark back", "an end does not need its mark"}},
+	{name: "an order against an OnTimeout that answers no", memory: tracked(idlePhase, 4, false),
+		threads: []maker{judging(refusingOwner), ordering, touching(1)}},
+	{name: "an order against an OnTimeout that answers yes", memory: tracked(idlePhase, 4, false),
+		threads: []maker{judging(keepingOwner), ordering, ticking(1)},
+		flaws:   []string{"an order leaves the connection in the wheel"}},
+}

@@ -3,12 +3,14 @@ package model
 // The threads of the model that report what happens on a connection.
 
 // ticking advances the clock.
-func ticking(ticks int8) *thread {
-	t := newThread("clock")
-	for i := range ticks {
-		t.step("tick "+string('1'+rune(i)), func(m *memory, _ *registers) string { m.now++; return "" })
+func ticking(ticks int8) maker {
+	return func(flaw string) *thread {
+		t := newThread("clock")
+		for i := range ticks {
+			t.do("tick "+string('1'+rune(i)), func(m *memory, _ *registers) { m.now++ })
+		}
+		return t
 	}
-	return t
 }
 
 // raiseTo moves a word forward to the given tick, never back.
@@ -16,7 +18,7 @@ func raiseTo(at *int8, tick int8) { *at = max(*at, tick) }
 
 // touch adds the steps of Conn.Touch, Conn.Use or Conn.Beat. It returns at once if the word has the present tick.
 func (t *thread) touch(name, flaw string, of func(*modelWords) *int8) {
-	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.do(name+" clock", func(m *memory, r *registers) { r.now = m.now })
 	t.step(name+" load", func(m *memory, r *registers) string {
 		if r.now == *of(&m.modelWords) {
 			raiseTo(of(&m.truth), r.now)
@@ -24,13 +26,12 @@ func (t *thread) touch(name, flaw string, of func(*modelWords) *int8) {
 		}
 		return ""
 	})
-	t.step(name+" clock again", func(m *memory, r *registers) string { r.now = m.now; return "" })
-	t.step(name+" raise", func(m *memory, r *registers) string {
+	t.do(name+" clock again", func(m *memory, r *registers) { r.now = m.now })
+	t.do(name+" raise", func(m *memory, r *registers) {
 		if raiseTo(of(&m.modelWords), r.now); flaw == "a stamp is stored" {
 			*of(&m.modelWords) = r.now
 		}
 		raiseTo(of(&m.truth), r.now)
-		return ""
 	})
 	t.step(name+" touched", goOn)
 }
@@ -40,12 +41,14 @@ func (t *thread) touchIn(name string) {
 }
 
 // touching is Conn.Touch, so many times.
-func touching(times int) *thread {
-	t := newThread("toucher")
-	for i := range times {
-		t.touchIn("touch " + string('1'+rune(i)))
+func touching(times int) maker {
+	return func(flaw string) *thread {
+		t := newThread("toucher")
+		for i := range times {
+			t.touchIn("touch " + string('1'+rune(i)))
+		}
+		return t
 	}
-	return t
 }
 
 // using is Conn.Use, and beating Conn.Beat.
@@ -62,7 +65,7 @@ func beating(flaw string) *thread {
 }
 
 // pausing is Conn.PauseRead.
-func pausing() *thread {
+func pausing(string) *thread {
 	t := newThread("pauser")
 	t.pause("pause")
 	return t
@@ -101,20 +104,18 @@ func (t *thread) pause(name string) {
 		}
 		return name + " counts"
 	})
-	t.step(name+" paused", func(m *memory, r *registers) string {
+	t.do(name+" paused", func(m *memory, r *registers) {
 		r.wait, r.limits, r.real, r.exact = modelWait{}, modelLimits{}, 0, false
-		return ""
 	})
 }
 
 // instant adds the steps of Conn.instant under a rate. The coarse clock has every second tick only.
 func (t *thread) instant(name string) {
-	t.step(name+" exact", func(m *memory, r *registers) string { r.exact = m.state.exact; return "" })
-	t.step(name+" clock", func(m *memory, r *registers) string {
+	t.do(name+" exact", func(m *memory, r *registers) { r.exact = m.state.exact })
+	t.do(name+" clock", func(m *memory, r *registers) {
 		if r.now, r.real = m.now, m.now; !r.exact {
 			r.now -= m.now % 2
 		}
-		return ""
 	})
 }
 
@@ -152,7 +153,7 @@ func (t *thread) deliver(flaw string) {
 		m.answers = true
 		return ""
 	})
-	t.step("delivered", func(m *memory, r *registers) string { r.state = modelState{}; return "" })
+	t.do("delivered", func(m *memory, r *registers) { r.state = modelState{} })
 }
 
 // awaiting is Conn.AwaitRead.
@@ -181,31 +182,19 @@ func (t *thread) await(name, flaw string) {
 		t.letOff(name+" lets off", flaw)
 		t.step(name+" is let off", goOn)
 		t.pull(name+" pull", flaw)
-		t.step(name+" counts", func(m *memory, r *registers) string {
-			if r.limits.rate == 0 {
-				return name + " awaited"
-			}
-			return ""
-		})
-		t.step(name+" paid", func(m *memory, r *registers) string { r.at = m.paid; return "" })
-		t.step(name+" is exact", func(m *memory, r *registers) string {
+		t.jump(name+" counts", name+" awaited", func(_ *memory, r *registers) bool { return r.limits.rate == 0 })
+		t.do(name+" paid", func(m *memory, r *registers) { r.at = m.paid })
+		t.do(name+" is exact", func(m *memory, r *registers) {
 			if r.at += 1 + r.limits.slow; m.state.exact {
 				r.at += r.limits.rate - r.limits.slow
 			}
-			return ""
 		})
 		t.pull(name+" pull by what is paid", flaw)
 	}
-	t.step(name+" waits", func(m *memory, r *registers) string {
-		if m.wait.on {
-			return name + " awaited"
-		}
-		return ""
-	})
-	t.step(name+" phase", func(m *memory, r *registers) string {
+	t.jump(name+" waits", name+" awaited", func(m *memory, _ *registers) bool { return m.wait.on })
+	t.do(name+" phase", func(m *memory, r *registers) {
 		p, from := m.in(m.phase)
 		r.limits, r.from = modelPhases[p], from
-		return ""
 	})
 	if flaw == "await reads the clock before the wait" {
 		t.instant(name)
@@ -257,14 +246,13 @@ func (t *thread) await(name, flaw string) {
 		return ""
 	})
 	if flaw == "await waits before it pays" {
-		t.step(name+" excuse late", func(m *memory, r *registers) string { r.had = m.paid; m.paid = paid(r); r.had = 0; return "" })
+		t.do(name+" excuse late", func(m *memory, r *registers) { r.had = m.paid; m.paid = paid(r); r.had = 0 })
 	}
 	if flaw != "hasten comes before the wait" {
 		hasten()
 	}
-	t.step(name+" awaited", func(m *memory, r *registers) string {
+	t.do(name+" awaited", func(m *memory, r *registers) {
 		r.wait, r.limits, r.from, r.at, r.real, r.exact = modelWait{}, modelLimits{}, 0, 0, 0, false
-		return ""
 	})
 }
 

@@ -52,7 +52,7 @@ func (w *world) blockLoop(h *home, pick uint64) {
 	w.checkAll()
 	free := make(chan struct{})
 	h.block.free, h.block.at = free, w.now()
-	w.blocks++
+	w.happened["blocks"]++
 	w.moveAll(h)
 	w.mu.Unlock()
 	h.loop.post(func() { <-free })

@@ -75,7 +75,7 @@ func (w *world) drainAll(cancels bool, pick uint64) {
 	if w.drain = d; !d.isDone() && w.tracker.Draining() != d.Draining {
 		w.errorf("at %v: %+v is not the drain that is under way", w.now(), d.pace)
 	}
-	w.drains++
+	w.happened["drains"]++
 	w.moveAll(nil)
 }
 
@@ -163,7 +163,7 @@ func (l *life) checkTold(now time.Duration) {
 	}
 	for _, o := range d.first {
 		if o != l && o.live() && o.conn.Live() && shardOf(o.conn) == shardOf(l.conn) && longer(o) {
-			w.ordered++
+			w.happened["ordered"]++
 			if o.ledger.lastUse() == d.since[o] && o.toldAt < d.began && !o.asked && o.answeredAt < d.began && !o.probed {
 				w.errorf("at %v: asked to finish before one that is idle for longer: %v\n%v", now, l, o)
 			}
@@ -284,7 +284,7 @@ func (w *world) checkDrain() {
 			w.errorf("at %v: a drain is done, but some are live throughout: %+v", now, d.pace)
 		}
 		w.drain = nil
-		w.finished++
+		w.happened["finished"]++
 		w.moveAll(nil)
 	case live == 0 && !w.stalls:
 		w.errorf("at %v: a drain is not done, but none is live: %+v", now, d.pace)

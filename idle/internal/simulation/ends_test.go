@@ -42,7 +42,7 @@ type simEnd struct {
 
 // label is Options.Label. It is called with and without w.mu held.
 func (w *world) label(owner any) string {
-	return lifeOf(owner).name
+	return owner.(*life).name
 }
 
 // onEnds is Options.OnEnds.

@@ -215,7 +215,7 @@ func (w *world) begin(s *slot, pick uint64) {
 	l := w.newLife(s, pick)
 	s.conn = s.next()
 	l.conn = s.conn
-	tracked := s.home.track(s.conn, l.owner, hooksOf(l.owner))
+	tracked := s.home.track(s.conn, l, hooksOf(l))
 	if err := w.attempt(l, tracked); err != nil && !w.mayBeClosed(s.home, err) {
 		w.errorf("at %v: Track: %v", w.now(), err)
 	}
@@ -251,7 +251,7 @@ func (l *life) meddle(where string, selfOnly bool) {
 		return // a Ping that it has overtaken may be about to begin
 	}
 	what := odds[pick/64%uint64(len(odds))]
-	w.meddled++
+	w.happened["meddled"]++
 	w.happen(s, what, pick/4096)
 }
 
@@ -266,7 +266,7 @@ func (l *life) control(where string) {
 	}) {
 		return
 	}
-	w.controlled++
+	w.happened["controlled"]++
 	if pick /= 4; pick%2 == 0 {
 		w.capacitate(pick / 2)
 		l.spared = w.now()
@@ -291,7 +291,7 @@ func (l *life) underWay() bool {
 // that run beside others; w.mu is held.
 func (l *life) mayBegin() bool {
 	return l.mayBeTold() || slices.ContainsFunc(l.ledger.spans(), func(s span) bool {
-		return l.world.now() >= s.lo && (s.reason == 0 || l.keeps())
+		return l.world.now() >= s.lo && (s.reason == 0 || l.keeper)
 	})
 }
 
@@ -379,11 +379,11 @@ func (w *world) event(s *slot, what int, pick uint64) {
 func (w *world) trackAgain(s *slot, pick uint64) {
 	l := s.life
 	if l.live() {
-		if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != idle.ErrTracked && !w.mayBeClosed(s.home, err) {
+		if err := s.home.track(s.conn, l, hooksOf(l)); err != idle.ErrTracked && !w.mayBeClosed(s.home, err) {
 			w.errorf("at %v: second Track: %v", w.now(), err)
 		}
 	} else {
-		if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != idle.ErrTracked && !w.mayBeClosed(s.home, err) {
+		if err := s.home.track(s.conn, l, hooksOf(l)); err != idle.ErrTracked && !w.mayBeClosed(s.home, err) {
 			w.errorf("at %v: Track of one that has ended: %v", w.now(), err)
 		}
 		l.closed.Store(true)

@@ -15,7 +15,8 @@ type life struct {
 	world  *world
 	slot   *slot
 	conn   *idle.Conn
-	owner  any
+	keeper bool         // it has OnTimeout
+	leaver bool         // it has OnEnd
 	unsent atomic.Int64 // bytes, while a write waits
 	phase  *idle.Phase
 	ledger *ledger
@@ -58,11 +59,10 @@ type life struct {
 }
 
 // live reports whether l has no outcome yet. Where a goroutine calls OnEnd, l learns of it a little later than its Conn.
-func (l *life) live() bool  { return !l.expired && !l.closed.Load() && !l.conn.TimedOut() }
-func (l *life) self() *life { return l }
+func (l *life) live() bool { return !l.expired && !l.closed.Load() && !l.conn.TimedOut() }
 
 func (l *life) String() string {
-	return fmt.Sprintf("slot %d, %T expired=%v closed=%v %+v", l.slot.n, l.owner, l.expired, l.closed.Load(), *l.ledger)
+	return fmt.Sprintf("slot %d, OnTimeout %v, OnEnd %v, Probe %v, expired=%v closed=%v %+v", l.slot.n, l.keeper, l.leaver, l.probed, l.expired, l.closed.Load(), *l.ledger)
 }
 
 // newLife makes an owner of the given kind.
@@ -76,22 +76,8 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 	if w.stalls {
 		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
 	}
-	switch kind % 8 {
-	case 0:
-		l.owner = keeperLife{l}
-	case 1:
-		l.owner = leaverLife{l}
-	case 2:
-		l.owner = keeperLeaverLife{keeperLife{l}}
-	case 3:
-		l.probed = true
-		l.owner = proberLife{l}
-	case 4:
-		l.probed = true
-		l.owner = proberKeeperLife{keeperLife{l}}
-	default:
-		l.owner = l
-	}
+	kind %= 8
+	l.keeper, l.leaver, l.probed = kind == 0 || kind == 2 || kind == 4, kind == 1 || kind == 2, kind == 3 || kind == 4
 	return l
 }
 
@@ -117,8 +103,6 @@ func (l *life) enter(name string) (now time.Duration, ok bool) {
 	w.calm = -1
 	return w.now(), !l.closed.Load()
 }
-
-func (l *life) Expire(err *idle.TimeoutError) { l.ends("Expire", err) }
 
 // ends notes the first callback after the end: OnEnd if l has that, otherwise Expire.
 func (l *life) ends(name string, err *idle.TimeoutError) {
@@ -146,7 +130,7 @@ func (l *life) ends(name string, err *idle.TimeoutError) {
 		w.errorf("at %v: Expire by %v, but OnTimeout was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
 	}
 	recently := time.Duration(0) // before an OnTimeout that has answered at once
-	if l.keeps() {
+	if l.keeper {
 		recently = (atOnce + 1) * w.tick
 	}
 	if limit && l.probed && err.Reason != idle.ReasonMaxAge && !w.stalls && now-l.probedAt > recently {
@@ -161,7 +145,7 @@ func (l *life) ends(name string, err *idle.TimeoutError) {
 		l.closed.Store(true)
 		l.slot.life = nil
 	}
-	l.meddle("Expire", l.keeps())
+	l.meddle("Expire", l.keeper)
 	l.maybeThrow(name)
 }
 
@@ -185,7 +169,7 @@ func (l *life) checkTimeout(name string, err *idle.TimeoutError, now time.Durati
 		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
 	}
 	if name == "Expire" && ok && now > s.hi+l.ledger.stall+l.slot.home.blocked(s.hi-horizon*w.tick) {
-		w.late++
+		w.happened["late"]++
 	}
 	if ok && now > s.hi+l.heldUp(s) {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, s, l)
@@ -279,11 +263,8 @@ func (l *life) Ping() error {
 // Unsent is for visits.
 func (l *life) Unsent() int { return int(l.unsent.Load()) }
 
-// keeperLife is asked before it times out.
-type keeperLife struct{ *life }
-
-func (k keeperLife) OnTimeout(err *idle.TimeoutError) bool {
-	l, w := k.life, k.world
+func (l *life) OnTimeout(err *idle.TimeoutError) bool {
+	w := l.world
 	now, ok := l.enter("OnTimeout")
 	if ok {
 		if l.asked || l.expired && l.endedAt < now || err.Reason == idle.ReasonMaxAge { // it may be ended at the moment at which it is asked
@@ -351,11 +332,9 @@ func (w *world) hang(d time.Duration) {
 	}
 }
 
-// leaverLife has an OnEnd, which may take longer than it should.
-type leaverLife struct{ *life }
-
-func (v leaverLife) OnEnd(err *idle.TimeoutError) {
-	l, w := v.life, v.world
+// OnEnd may take longer than it should.
+func (l *life) OnEnd(err *idle.TimeoutError) {
+	w := l.world
 	w.mu.Lock()
 	l.leaving = true
 	w.mu.Unlock()
@@ -373,8 +352,12 @@ func (v leaverLife) OnEnd(err *idle.TimeoutError) {
 }
 
 // Expire follows when OnEnd has returned, or after a second.
-func (v leaverLife) Expire(err *idle.TimeoutError) {
-	l, w := v.life, v.world
+func (l *life) Expire(err *idle.TimeoutError) {
+	if !l.leaver {
+		l.ends("Expire", err)
+		return
+	}
+	w := l.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
@@ -385,27 +368,14 @@ func (v leaverLife) Expire(err *idle.TimeoutError) {
 	l.maybeThrow("Expire")
 }
 
-type keeperLeaverLife struct{ keeperLife }
-
-func (k keeperLeaverLife) OnEnd(err *idle.TimeoutError)  { leaverLife{k.life}.OnEnd(err) }
-func (k keeperLeaverLife) Expire(err *idle.TimeoutError) { leaverLife{k.life}.Expire(err) }
-
 // isAsked reports whether l is asked before it is ended for r.
 func (l *life) isAsked(r idle.Reason) bool {
-	return l.keeps() && isLimit(r) && r != idle.ReasonMaxAge
+	return l.keeper && isLimit(r) && r != idle.ReasonMaxAge
 }
 
-// keeps reports whether l is asked before it times out.
-func (l *life) keeps() bool {
-	_, asked := l.owner.(interface{ OnTimeout(*idle.TimeoutError) bool })
-	return asked
-}
-
-// proberLife knows of bytes that arrived without being told.
-type proberLife struct{ *life }
-
-func (p proberLife) Examine(about idle.Reason) (e idle.SocketState) {
-	l, w := p.life, p.world
+// Examine knows of bytes that arrived without being told.
+func (l *life) Examine(about idle.Reason) (e idle.SocketState) {
+	w := l.world
 	l.enter("Examine")
 	w.mu.Unlock()
 	w.stall()
@@ -413,7 +383,7 @@ func (p proberLife) Examine(about idle.Reason) (e idle.SocketState) {
 	now, ok := w.now(), !l.closed.Load()
 	defer w.mu.Unlock()
 	if l.probedAt != now { // else it would do the same again, as chance goes by the time, and a pass might never end
-		l.meddle("Examine", p.keeps())
+		l.meddle("Examine", l.keeper)
 		l.control("Examine")
 	}
 	l.probedAt, l.foundAt = now, -1
@@ -434,11 +404,4 @@ func (p proberLife) Examine(about idle.Reason) (e idle.SocketState) {
 		l.moves()
 	}
 	return e
-}
-
-// proberKeeperLife has both.
-type proberKeeperLife struct{ keeperLife }
-
-func (p proberKeeperLife) Examine(about idle.Reason) idle.SocketState {
-	return proberLife{p.life}.Examine(about)
 }

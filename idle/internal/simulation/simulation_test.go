@@ -46,47 +46,23 @@ func TestSimulation(t *testing.T) {
 	default:
 		steps = 2000
 	}
-	begun, sum := time.Now(), account{}
-	if *simSeed >= 0 {
-		sum.add(simulate(t, *simSeed, steps))
-	} else {
-		for seed := *simFrom; seed < *simFrom+worlds; seed++ {
-			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { sum.add(simulate(t, seed, steps)) })
+	begun, sum := time.Now(), map[string]uint64{}
+	add := func(t *testing.T, seed int64) {
+		for what, n := range simulate(t, seed, steps) {
+			sum[what] += n
 		}
 	}
-	t.Logf("%d steps, %.0f a second: %+v", sum.steps, float64(sum.steps)/time.Since(begun).Seconds(), sum)
+	if *simSeed >= 0 {
+		add(t, *simSeed)
+	} else {
+		for seed := *simFrom; seed < *simFrom+worlds; seed++ {
+			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { add(t, seed) })
+		}
+	}
+	t.Logf("%.0f steps a second: %v", float64(sum["steps"])/time.Since(begun).Seconds(), sum)
 }
 
-// An account is how much has happened.
-type account struct {
-	steps, meddled, controlled, visited, replaced, drains, finished, ordered int
-	foretold, stillEnded, blocks                                             int
-	tracked, timedOut, drained, shed, evicted, refused, late, deferred       uint64
-}
-
-func (a *account) add(b account) {
-	a.steps += b.steps
-	a.meddled += b.meddled
-	a.controlled += b.controlled
-	a.visited += b.visited
-	a.replaced += b.replaced
-	a.ordered += b.ordered
-	a.foretold += b.foretold
-	a.stillEnded += b.stillEnded
-	a.blocks += b.blocks
-	a.evicted += b.evicted
-	a.refused += b.refused
-	a.drains += b.drains
-	a.finished += b.finished
-	a.tracked += b.tracked
-	a.timedOut += b.timedOut
-	a.drained += b.drained
-	a.shed += b.shed
-	a.late += b.late
-	a.deferred += b.deferred
-}
-
-func simulate(t *testing.T, seed int64, steps int) account {
+func simulate(t *testing.T, seed int64, steps int) map[string]uint64 {
 	trace := only(t, traceOf(seed, steps), *simOnly)
 	faults, sum := playTrace(t, seed, trace, nil)
 	if len(faults) == 0 {
@@ -140,29 +116,25 @@ func only(t *testing.T, trace []happening, list string) (some []happening) {
 
 // playTrace plays a trace until something is wrong. The ledger is told what lie
 // makes of the policies, if it is not nil.
-func playTrace(t *testing.T, seed int64, trace []happening, lie func(idle.Policy) idle.Policy) (faults []fault, sum account) {
+func playTrace(t *testing.T, seed int64, trace []happening, lie func(idle.Policy) idle.Policy) (faults []fault, happened map[string]uint64) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, seed, lie)
+		w, steps := newWorld(t, seed, lie), uint64(0)
 		for _, h := range trace {
 			if w.failed() {
 				break
 			}
 			w.play(h)
-			sum.steps++
+			steps++
 		}
 		w.finish()
-		faults = w.faults
-		sum.add(account{
-			meddled: w.meddled, controlled: w.controlled, visited: w.visited, replaced: w.replaced, drains: w.drains, finished: w.finished, ordered: w.ordered,
-			foretold: w.foretold, stillEnded: w.stillEnded, blocks: w.blocks,
-			tracked: w.tracked, late: w.late, deferred: w.tracker.Stats().Deferred, drained: w.timedOut[idle.ReasonDrain], shed: w.timedOut[idle.ReasonShed],
-			evicted: w.timedOut[idle.ReasonEvict], refused: w.capacity.refused,
-		})
-		for _, n := range w.timedOut[:idle.ReasonDrain] {
-			sum.timedOut += n
+		faults, happened = w.faults, w.happened
+		happened["steps"], happened["tracked"], happened["refused"] = steps, w.tracked, w.capacity.refused
+		happened["deferred"] = w.tracker.Stats().Deferred
+		for r, n := range w.timedOut {
+			happened[idle.Reason(r).String()] += n
 		}
 	})
-	return faults, sum
+	return faults, happened
 }
 
 // finish ends the world and makes up the balance.
@@ -240,7 +212,7 @@ func (w *world) handed(owners []any) []any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range owners {
-		l := lifeOf(o)
+		l := o.(*life)
 		if !l.live() || l.slot.life != l {
 			w.errorf("Close gave back what is not live: %v", l)
 		}
@@ -277,8 +249,8 @@ func (w *world) balance() {
 	if st.Pings != w.pings || st.Extended != w.kept || st.Panics != w.panics {
 		w.errorf("Stats %+v; pinged %d, kept %d, %d panics", st, w.pings, w.kept, w.panics)
 	}
-	if st.Deferred < w.late {
-		w.errorf("%d timeouts were late, but only %d count as deferred", w.late, st.Deferred)
+	if st.Deferred < w.happened["late"] {
+		w.errorf("%d timeouts were late, but only %d count as deferred", w.happened["late"], st.Deferred)
 	}
 }
 
@@ -291,6 +263,11 @@ func (w *world) checkZero() {
 		}
 		if s.conn.Live() {
 			w.errorf("the connection in slot %d is live", s.n)
+		}
+	}
+	for _, e := range w.ends.expected {
+		if e.life.leaving {
+			w.errorf("OnEnd was called, and Expire wasn't: %v", e.life)
 		}
 	}
 	shards := ownShards(w.tracker)

@@ -77,7 +77,7 @@ func (w *world) replaceBy(ph *idle.Phase, p idle.Policy) {
 		w.errorf("at %v: SetPolicy(%+v): %v", w.now(), p, err)
 		return
 	}
-	w.replaced++
+	w.happened["replaced"]++
 	for _, l := range in {
 		l.moves()
 		l.ledger.follow(w.tells(p), w.now(), by)

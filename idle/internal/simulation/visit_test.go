@@ -109,8 +109,8 @@ func (w *world) beginVisit(pick uint64) *simVisit {
 func (w *world) visit(v *simVisit, i *idle.Info) {
 	w.mu.Lock()
 	w.calm = -1
-	w.visited++
-	l, now := lifeOf(i.Owner), w.now()
+	w.happened["visited"]++
+	l, now := i.Owner.(*life), w.now()
 	if v.over || v.calling {
 		w.errorf("at %v: visited, but the visit is over (%v) or in another call: %v", now, v.over, l)
 	}
@@ -205,7 +205,7 @@ func (l *life) waitsToSend() int {
 // checkInfo holds an Info against the ledger; w.mu is held. Nothing has happened to l at this moment.
 func (w *world) checkInfo(l *life, i *idle.Info) {
 	g, now, lax := l.ledger, w.now(), w.lax()
-	if i.Label() != l.name || i.Owner != l.owner || i.Phase != g.policy.Name {
+	if i.Label() != l.name || i.Owner != l || i.Phase != g.policy.Name {
 		w.errorf("at %v: %+v is %v", now, *i, l)
 	}
 	if busy := g.policy.NoInterrupt || !g.read.on; i.Busy != busy && !l.isTold() {
@@ -250,7 +250,7 @@ func (l *life) checkForecast(r idle.Reason, now time.Duration) {
 	if f == nil || f.moves != l.moved || w.stalls || f.ends < f.at || l.slot.home.blocked(f.at-stallTicks*w.tick) > 0 { // what is overdue was held up
 		return
 	}
-	w.foretold++
+	w.happened["foretold"]++
 	p, later, other := l.ledger.policy, mostVisits, false
 	if l.isUnread() || w.wraps && (p.MaxAgeGrace > 0 || w.drain != nil) { // a grace that begins in the tick that has no stamp of its own
 		later += w.tick
@@ -285,7 +285,7 @@ func (w *world) beStill() {
 	for l := range v.visited {
 		if f := l.forecast; f == nil || f.at < v.began || f.moves != l.moved || f.ends > v.began+still-2*w.tick {
 			continue
-		} else if w.stillEnded++; l.live() {
+		} else if w.happened["stillEnded"]++; l.live() {
 			w.errorf("at %v: the forecast of %v was an end at %v by %v: %v", w.now(), f.at, f.ends, f.by, l)
 		}
 	}

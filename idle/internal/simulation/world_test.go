@@ -56,23 +56,13 @@ type world struct {
 	kept       uint64
 	panics     uint64
 	ending     chan struct{} // closed when the world ends
-	late       uint64        // timeouts that came after they had to
-	meddled    int
-	controlled int
-	visited    int
-	replaced   int
 	capacity   simCapacity
 	ends       simEnds
-	foretold   int           // of those that have ended
-	stillEnded int           // in the stillness at the end
-	blocks     int           // how often a loop has blocked
 	calm       time.Duration // real time of the last event, unless a callback has begun since
 	moved      int           // so much has happened to all connections
-	drains     int
-	finished   int           // of these, those that were not cancelled or replaced
-	ordered    int           // pairs whose turns were compared
 	drainSeen  time.Duration // when the drain was last known not to be done
 	timedOut   [numReasons]uint64
+	happened   map[string]uint64 // how often what did, for the log
 }
 
 // A stop is a time for which something stood still.
@@ -214,7 +204,7 @@ func newWorld(t *testing.T, seed int64, lie func(idle.Policy) idle.Policy) *worl
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 0)), start: time.Now(),
 		stalls: seed%2 == 1, bursts: seed%4 == 1,
 		tick: tickOf(seed),
-		lie:  lie,
+		lie:  lie, happened: map[string]uint64{},
 	}
 	w.age = idle.Policy{MaxAge: 100 * w.tick, MaxAgeGrace: time.Duration(seed%3) * 20 * w.tick}
 	if seed%8 == 0 {
