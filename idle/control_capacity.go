@@ -21,12 +21,11 @@ var ErrFull = errors.New("idle: no room for another connection")
 // Capacity limits how many connections a tracker has. Package adapters/admit limits them by key, such
 // as the client's address, and by rate.
 type Capacity struct {
-	// MaxConns is how many connections there may be, or 0 for any number. When there are that many, a
-	// new one takes the place of another: the one idle longest of 100 at random, which on average
-	// is among the most idle 1 %. The evicted connection ends with [ReasonEvict] in the next
-	// pass. So for some milliseconds, or for as long as its event loop is blocked, there are more
-	// connections, but at most 16 and 1 % more. If there are that many, or none of 400 at
-	// random may be evicted, Track refuses the new one with [ErrFull], and Stats.Refused counts it.
+	// MaxConns is how many connections there may be, or 0 for any number. When there are that many, a new one takes
+	// the place of another: the one idle longest of 100 at random, which on average is among the most idle 1 %. The
+	// evicted connection ends with [ReasonEvict] in the next pass. So for some milliseconds, or for as long as its
+	// event loop is blocked, there are more connections, but at most 1 % and 16 more. If there are that many, or none
+	// of 400 at random may be evicted, Track refuses the new one with [ErrFull], and Stats.Refused counts it.
 	MaxConns int
 
 	// MinIdle is how long a connection has to be idle before it may be evicted. With zero, a
@@ -118,9 +117,9 @@ func (t *Tracker) Capacity() (c Capacity, ok bool) {
 	return c, true
 }
 
-// EvictIdle evicts up to n of the most idle connections, as [Capacity] allows, and returns how
-// many will end shortly, without those that are being evicted already. It's for adapters that run out of something other than MaxConns, such as
-// descriptors. Without a Capacity it does nothing.
+// EvictIdle evicts up to n of the most idle connections, as [Capacity] allows, and returns how many will end shortly,
+// without those that are being evicted already. It's for adapters that run out of something other than MaxConns, such
+// as descriptors. Without a Capacity it does nothing.
 func (t *Tracker) EvictIdle(n int) (evicted int) {
 	t.mustBeMade()
 	r := &t.room

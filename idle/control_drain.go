@@ -20,9 +20,9 @@ type Drain struct {
 	// have their turn at once.
 	Duration time.Duration
 
-	// CloseDelay is the time that a connection has to finish after OnDrain was called. If it is
-	// 0, the connection is ended when OnDrain has returned. A client that uses its connection
-	// meanwhile learns that it has to leave. nginx calls this keepalive_min_timeout.
+	// CloseDelay is the time that a connection has to finish after OnDrain was called. If it is 0, the connection is
+	// ended when OnDrain has returned. In HTTP, a client that makes a request meanwhile is told to leave. nginx calls
+	// this keepalive_min_timeout.
 	CloseDelay time.Duration
 
 	// ForceAfter is the time after which all connections that are left are ended, busy or not. If
@@ -187,9 +187,9 @@ func (d *Draining) count(p *endRecord) {
 	}
 }
 
-// turns are the turns of a shard's connections in a drain. They are given in two visits. The first one
-// makes a histogram of idle times. The second one gives the most idle ones the first turns. So turns come at an even rate, whatever the idle times are, and no
-// connection has to be compared with another one. The shard's lock guards them.
+// turns are the turns of a shard's connections in a drain. They are given in two visits. The first one makes a
+// histogram of idle times. The second one gives the most idle ones the first turns. So turns come at an even rate,
+// whatever the idle times are, and no connection has to be compared with another one. The shard's lock guards them.
 type turns struct {
 	of    *Draining
 	each  []oneTurn // of connSet.all

@@ -10,7 +10,8 @@
 //
 // Users set a [Policy], or one for each [Phase], and [Options]. They control a [Tracker], with
 // [Capacity] and [Drain], and look at [TimeoutError], [Info], [End] and [Stats]. [Conn], [Hooks],
-// [SocketState] and [Shard] are for authors of adapters, for whom there is a section at the end.
+// [SocketState] and [Shard] are for authors of adapters, for whom there is a section at the end. Where a comment says that
+// the owner is asked or told something, your adapter calls the function of that name in its options, such as Ping.
 //
 // # Limits
 //
@@ -61,9 +62,9 @@
 // The adapter's [Tracker] also changes open connections. Its methods may be called from any
 // goroutine:
 //
-//	SetPolicy            changes the limits of new and open connections (idlenet, idlegnet;
-//	                     the HTTP adapters have SetTimeouts on their listeners)
-//	SetCapacity          bounds the number of connections; evicts those that are idle longest
+//	SetPolicy            changes the limits of the first phase, for new and open connections; [Phase] has a
+//	                     SetPolicy, too, and HTTP listeners have SetTimeouts
+//	SetCapacity          bounds the number of connections; evicts the longest idle of a sample
 //	Drain                asks all connections to leave and then ends them, idle longest first,
 //	                     at an even rate
 //	Visit                calls a function for each connection, which may end it
@@ -111,8 +112,7 @@
 // Time in which the process didn't run isn't held against a peer. Before a connection times
 // out, the adapter asks the kernel whether input is unread or output has moved. If the tracker
 // finds that it runs ten ticks late, nothing times out for another five, so that connections
-// can catch up. On an almost idle server the clock sleeps, so the tracker notices a stall only
-// if a timeout was due meanwhile.
+// can catch up. An almost idle tracker sleeps, so it notices a stall only if a timeout was due meanwhile.
 //
 // # Testing
 //

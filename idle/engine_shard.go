@@ -150,7 +150,8 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	return err
 }
 
-// insert makes c live, and gives it its place in the wheel. by is the capacity that has admitted c. If insert fails, c is as before.
+// insert makes c live, and gives it its place in the wheel. by is the capacity that has admitted c. If insert fails,
+// c is as before.
 func (s *Shard) insert(c *Conn, owner any, h *Hooks, by *Capacity) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +286,7 @@ func (s *connSet) last() *Conn {
 // usually closed when it returns. If callbacks are still running then, it returns an error that
 // says how many. The tracker is closed all the same, and connections whose OnTimeout is running
 // are among those returned. A callback that calls Close
-// waits for itself; [Tracker.CloseWhenEmpty] doesn't wait. Any later call fails with [ErrClosed].
+// waits for itself; [Tracker.CloseWhenEmpty] doesn't wait. A second Close fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
 	if !t.tryClose() {

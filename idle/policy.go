@@ -22,10 +22,10 @@ import (
 //   - an active Heartbeat: the lateness of its Interval, and of its Timeout once for
 //     each of the Misses.
 //
-// If input is unread when a limit has passed, or when a drain or an eviction would end the connection, the server may be
-// about to read it. So unread input counts like input for IdleTimeout, ReadTimeout and an active Heartbeat, as if it had
-// arrived a tick before. PhaseTimeout, MinReadRate, a passive Heartbeat, and IdleTimeout with ExplicitUse it puts off by five
-// ticks. Both happen only once until the server reads.
+// If input is unread when a limit has passed, or when a drain or an eviction would end the connection, the server may
+// be about to read it. So unread input counts like input for IdleTimeout, ReadTimeout and an active Heartbeat, as if
+// it had arrived a tick before. It delays PhaseTimeout, MinReadRate, a passive Heartbeat, and IdleTimeout with
+// ExplicitUse by five ticks. Both happen only once until the server reads.
 //
 // If one limit turns out not to have passed when it's checked, a timeout by another one may come a
 // tick later than this list says. If two pass in the same tick, the error names the one whose
@@ -37,9 +37,8 @@ type Policy struct {
 	// may have at most 128 bytes.
 	Name string
 
-	// NoInterrupt says that connections in this phase are busy, such as with a request. No
-	// limit depends on it. [Tracker.Drain] doesn't end a busy connection
-	// until it enters another phase, though it calls OnDrain, and an eviction spares it.
+	// NoInterrupt says that connections in this phase are busy, such as with a request. No limit depends on it.
+	// [Tracker.Drain] calls OnDrain, but doesn't end them until they enter another phase. Evictions spare them.
 	NoInterrupt bool
 
 	// ExplicitUse says that only [Conn.Use] counts as use of the connection. Without it every byte does, in either direction.
@@ -54,7 +53,7 @@ type Policy struct {
 	// ReadTimeout limits how long the server waits for bytes without any arriving.
 	ReadTimeout time.Duration
 
-	// WriteTimeout limits how long bytes wait to be sent without any being sent.
+	// WriteTimeout limits how long output may wait without progress.
 	WriteTimeout time.Duration
 
 	// PhaseTimeout limits the time under this policy, since tracking began or the
@@ -84,10 +83,10 @@ type Policy struct {
 	// for bytes, or bytes waited to be sent. MinWriteRate counts the bytes that left for the peer during those waits, if the
 	// system reports their number (Linux), and otherwise the bytes that the kernel accepted.
 	//
-	// At first, up to three ticks of each pause between waits count as waiting, because reading the clock would cost more than
-	// the rest of a read. Once a rate looks missed that way by an eighth of its Grace, what was missed is forgiven, and from then
-	// on all waits of the connection are measured exactly, also under later policies. So a connection is ended only when waits
-	// that were measured have used up Grace. Until then, those parts of pauses also use up what bytes have paid in advance.
+	// At first, up to three ticks of each pause between waits count as waiting, because reading the clock would cost
+	// more than the rest of a read. If a rate then looks missed by an eighth of its Grace, the Grace starts over, and
+	// all later waits of the connection are measured exactly, also under later policies. Only measured waits end a
+	// connection. Until then, those parts of pauses also use up the credit from earlier bytes.
 	//
 	// A rate is checked once a tick, and takes effect only if there is a wait at that moment.
 	MinReadRate  Rate
@@ -114,8 +113,8 @@ type Policy struct {
 // The keep-alive of TCP, which package net turns on, finds hosts that have vanished, but no
 // processes that hang. A Heartbeat finds both, so it makes that superfluous.
 //
-// Pings and their answers are bytes, so they count as use of the connection, unless Policy.ExplicitUse is set. Without it, an
-// IdleTimeout beside an active Heartbeat would never pass, so a longer one than Interval is an error.
+// Pings and their answers are bytes, so they count as use of the connection. So an IdleTimeout longer than the Interval of an
+// active Heartbeat would never pass, and is an error, unless Policy.ExplicitUse is set.
 //
 // A Heartbeat doesn't limit how often a peer beats. To do that, count the beats with a
 // rate limiter and call [Conn.End]; package idlenet has an example.
@@ -317,22 +316,21 @@ var errPhased = errors.New("idle: no connection of this tracker has its initial 
 // SetPolicy replaces the policy of the phase, also for the connections that are in it. Any
 // goroutine may call it.
 //
-// No connection is ended by the old policy once SetPolicy has returned, except for one that an
-// event loop is ending at that moment. A longer limit therefore holds at once. Callbacks that were
-// decided upon before may still follow. A shorter limit counts from the same event
-// as before, such as the last activity. A ping that waits for its answer goes on waiting; if the new Heartbeat is longer, all of it
-// counts from the last input. The tracker checks all connections in the background, a
-// million of them in less than a second.
+// No connection is ended by the old policy once SetPolicy has returned, except for one that an event loop is ending
+// at that moment. A longer limit therefore holds at once. Callbacks that were decided upon before may still follow. A
+// shorter limit counts from the same event as before, such as the last activity. A ping that waits for its answer
+// goes on waiting; if the new Heartbeat is longer, all of it counts from the last input. The tracker checks all
+// connections in the background, a million of them in less than a second.
 //
-// Some limits need an account that the old policy may not have kept: the minimum
-// rates, a Heartbeat that was off or of the other form, and IdleTimeout if ExplicitUse was not set. These count
-// from the call. If a minimum rate looks missed by the new policy and waits haven't been measured (see [Policy]),
-// its Grace starts over. What bytes have paid in advance under an earlier minimum rate may still count.
+// The old policy may not have recorded what these limits need: the minimum rates, a Heartbeat that was off or of the
+// other form, and IdleTimeout if ExplicitUse was not set. They count from the call. If a minimum rate looks missed by
+// the new policy and waits haven't been measured (see [Policy]), its Grace starts over. What bytes have paid in
+// advance under an earlier minimum rate may still count.
 //
-// If p has no Name, the phase keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
-// closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active
-// Heartbeat but connections were tracked with Hooks that have no Ping, or if the phase
-// is [Tracker.Initial] and p conflicts with the [Capacity] that is set. Then nothing changes.
+// If policy has no Name, the phase keeps its name. SetPolicy fails with [ErrClosed] if the tracker is closed. It also
+// fails if policy is not valid for [Tracker.Phase], and if it has an active Heartbeat but connections were tracked
+// with Hooks that have no Ping, or if the phase is [Tracker.Initial] and policy conflicts with the [Capacity] that is
+// set. Then nothing changes.
 func (p *Phase) SetPolicy(policy Policy) error {
 	if p == nil {
 		panic("idle: SetPolicy of a nil Phase; did Tracker.Phase return an error?")

@@ -16,7 +16,8 @@ import (
 )
 
 // Options configures a tracker. Each field may be zero, which means the default.
-// A nil *Options means all defaults.
+// A nil *Options means all defaults. A pass is one run over the connections that are due. The driver is the
+// goroutine that makes passes, except those on event loops.
 type Options struct {
 	// Tick is the resolution of all timeouts: 1 ms to 10 s. The default is [TickFor] the policy
 	// that the tracker is made with. [Policy] says how late a timeout can be. A coarser tick
@@ -32,7 +33,7 @@ type Options struct {
 	// on an event loop may take. The default is half a tick. The rest is deferred to the next
 	// tick. While anything is deferred, passes over several shards run at the same time, so the
 	// driver may take the budget on each processor. Expired connections take priority over those
-	// that only need rescheduling. After a pass, a loop is left alone for as long as the pass took, a tick at most.
+	// that only need rescheduling. An event loop's next pass waits as long as the last one took, a tick at most.
 	// Stats.Deferred counts the timeouts that are late, for this or another reason, and
 	// Stats.BacklogAge is how long the oldest deferred connection has been waiting.
 	Budget time.Duration
@@ -105,11 +106,10 @@ func TickFor(policies ...Policy) time.Duration {
 	return max(shortest/share, finest)
 }
 
-// New returns a tracker that starts connections under the policy p. opts may be
-// nil. New fails if p sets no limit, or if a value in p or opts is invalid; the
-// error names it. While the tracker has connections it has a goroutine, so call [Tracker.Close] or
-// [Tracker.CloseWhenEmpty] after use. A tracker that isn't closed is collected when nobody refers to it, and its
-// goroutine ends when the last connection has ended and no later than its limits would have passed.
+// New returns a tracker that starts connections under the policy p. opts may be nil. New fails if p sets no limit, or
+// if a value in p or opts is invalid; the error names it. While the tracker has connections it has a goroutine, so
+// call [Tracker.Close] or [Tracker.CloseWhenEmpty] after use. A tracker that you drop unclosed is collected; its
+// goroutine ends with the last connection, or when that one's limits would have passed.
 func New(p Policy, opts *Options) (*Tracker, error) {
 	full, err := opts.complete(TickFor(p))
 	if err != nil {

@@ -43,7 +43,7 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 func (l *Listener) Stats() Stats { return l.inner.Stats() }
 
 // Tracker returns the tracker of the connections, hijacked ones included. The tracker doesn't
-// refer to l. The method value l.Tracker does, so storing that keeps l from being collected.
+// refer to l. So store the tracker, not the method value l.Tracker, which keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
@@ -73,8 +73,8 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 //
 // s must not have timeouts of its own, nor MaxConnsPerIP; PerKey of package adapters/admit replaces that, below the
 // timeouts. If s gets one of these after Wrap, or another server serves the listener while s serves nothing, Accept
-// fails, which ends Serve. So a listener on top, such as a multiplexer, must not accept more than a second before s
-// serves. If it wraps connections, its wrappers must embed a net.Conn or have a method NetConn.
+// fails, which ends Serve. So let s serve within a second of the first Accept of a listener on top, such as a
+// multiplexer. If it wraps connections, its wrappers must embed a net.Conn or have a method NetConn.
 func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -237,8 +237,8 @@ func hasAnswered(r *fasthttp.Response) bool {
 	return r.StatusCode() != fasthttp.StatusOK || r.IsBodyStream() || len(r.Body()) > 0
 }
 
-// serveTimed serves like handler, on a goroutine of its own. When late is closed it answers 503, and the handler goes on without the response.
-// fasthttp sends that after the responses that it holds back.
+// serveTimed serves like handler, on a goroutine of its own. When late is closed it answers 503, and the handler goes
+// on without the response. fasthttp sends that after the responses that it holds back.
 func serveTimed(handler fasthttp.RequestHandler, ctx *fasthttp.RequestCtx, late <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
@@ -255,7 +255,8 @@ func serveTimed(handler fasthttp.RequestHandler, ctx *fasthttp.RequestCtx, late 
 	}
 }
 
-// onState reports a new state to c. nc is c as its server knows it: c or a wrapper. Close or SetDeadline has reported the other states.
+// onState reports a new state to c. nc is c as its server knows it: c or a wrapper. Close or SetDeadline has reported
+// the other states.
 func onState(c *httpconn.Conn, nc net.Conn, to fasthttp.ConnState) {
 	switch to {
 	case fasthttp.StateNew:
@@ -267,9 +268,9 @@ func onState(c *httpconn.Conn, nc net.Conn, to fasthttp.ConnState) {
 	}
 }
 
-// LameDuck asks clients to leave while the servers of the listeners go on. It returns when the
-// time d has passed. If ctx is done before, LameDuck is taken back, and returns the error of ctx. Call it before [Shutdown], with more time than
-// load balancers need to notice that the server is leaving:
+// LameDuck asks clients to leave while the servers of the listeners go on. It returns when the time d has passed. If
+// ctx is done before, it's undone, and LameDuck returns the error of ctx. Call it before [Shutdown], with more time
+// than load balancers need to notice that the server is leaving:
 //
 //	err := idlefasthttp.LameDuck(ctx, 10*time.Second, ln)
 //	...
@@ -305,7 +306,7 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // connection is closed, has to repeat it.
 //
 // Hijacked connections have their turn like others, with or without limits. OnDrain of [Watch] is
-// called for them, and they are ended d.CloseDelay later, or as soon as a Read of them waits.
+// called for them, and they are ended d.CloseDelay later, or, if busy then, as soon as a Read of them waits.
 //
 // Shutdown takes the place of a drain that somebody has begun by hand. If somebody begins one during
 // Shutdown, that one goes on instead, and Shutdown waits for it. Shutdown fails if a value in d is

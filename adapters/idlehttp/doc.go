@@ -5,7 +5,7 @@
 //
 // Each phase of a request has a limit of its own: handshake, header, body,
 // handler, response, keep-alive wait. With the zero [Timeouts], slow clients can't hold a
-// server. Package httplimits describes them.
+// server. See go doc ./adapters/httplimits Timeouts.
 //
 // The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout must be 0.
 //
@@ -46,7 +46,7 @@
 //
 // A request whose header or body takes too long is answered with 408, unless its
 // handler has answered it, and in HTTP/1 the connection is closed. A connection that waits for its next
-// request for too long is closed silently. The server's own log stays quiet.
+// request for too long is closed silently. These timeouts aren't logged by the server.
 //
 // With TLS, the header of the first request counts as part of the handshake. It is limited
 // by HandshakeTimeout, and is not answered. If the beginning of a header arrives together with
@@ -56,7 +56,7 @@
 // has, such as Flush and, in HTTP/1, Hijack and ReadFrom.
 //
 // With EnableFullDuplex of [http.ResponseController], BodyTimeout and BodyRate apply until the handler has begun its
-// response. Then it may be in a conversation with the client.
+// response. After that, it may be conversing with the client.
 //
 // With HandlerTimeout, handlers run on goroutines of their own. Interim responses, such as 100 Continue and 103 Early
 // Hints, don't begin the response.
@@ -66,14 +66,15 @@
 //
 // # HTTP/2
 //
-// In HTTP/2 the limits of a request count while its handler waits: in a read of the body, until something
-// of the response has been sent, and in a write. If a client doesn't send the body, or doesn't read the response, that request
-// fails, and the others of the connection go on. The fields of Timeouts say what each limit means for HTTP/2. So no
-// limit ends a request whose handler takes long, or in which both sides are silent after the response has begun.
+// In HTTP/2 the limits of a request count while its handler waits: in a read of the body (until something of the
+// response has been sent), and in a write. If a client doesn't send the body, or doesn't read the response, that
+// request fails, and the others of the connection go on. The fields of Timeouts say what each limit means for HTTP/2.
+// So no limit ends a request whose handler takes long, or in which both sides are silent after the response has
+// begun.
 //
-// A body that the handler doesn't read has no limit. If a whole response fits into net/http's buffer of 4 kB, only net/http
-// can send it, when the handler has returned. Every eighth of these is watched, counted from when the connection had no
-// stream. If a client doesn't take it in time, the connection ends.
+// A body that the handler doesn't read has no limit. If a whole response fits into net/http's buffer of 4 kB, only
+// net/http can send it, when the handler has returned. Every eighth such response of a busy connection is watched. If
+// a client doesn't take it in time, the connection ends.
 //
 // x/net/http2/h2c would hijack connections, and its HTTP/2 would have no limits, so its Hijack fails.
 // Use Server.Protocols instead (SetUnencryptedHTTP2).

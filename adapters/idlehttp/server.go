@@ -49,7 +49,7 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 func (l *Listener) Stats() Stats { return l.inner.Stats() }
 
 // Tracker returns the tracker of the connections, hijacked ones included. The tracker doesn't
-// refer to l. The method value l.Tracker does, so storing that keeps l from being collected.
+// refer to l. So store the tracker, not the method value l.Tracker, which keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
@@ -79,7 +79,7 @@ func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeo
 // listeners, and may also serve others, but it must not serve yet.
 //
 // If s gets timeouts of its own after Wrap, or another server serves the listener, Accept fails, which ends Serve. So
-// a listener on top, such as a multiplexer, must not accept more than a second before s serves. If it wraps
+// let s serve within a second of the first Accept of a listener on top, such as a multiplexer. If it wraps
 // connections, its wrappers must embed a net.Conn or have a method NetConn. HandshakeTimeout cuts connections that a
 // wrapper hides, and the tracker's Logger gets one line about them.
 func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
@@ -202,9 +202,9 @@ func (l *Listener) hook(s *http.Server) {
 	s.Handler = &limiting{l, next}
 }
 
-// LameDuck asks clients to leave while the servers of the listeners go on. It returns when the
-// time d has passed. If ctx is done before, LameDuck is taken back, and returns the error of ctx. Call it before [Shutdown], with more time than
-// load balancers need to notice that the server is leaving:
+// LameDuck asks clients to leave while the servers of the listeners go on. It returns when the time d has passed. If
+// ctx is done before, it's undone, and LameDuck returns the error of ctx. Call it before [Shutdown], with more time
+// than load balancers need to notice that the server is leaving:
 //
 //	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)
 //	...
@@ -230,7 +230,7 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // The most idle connections are closed first. A client that is being served is asked to close its
 // connection, in the header of its next response or, in HTTP/2, with a GOAWAY. The connection is
 // closed when it falls idle. No response that has begun is cut before d.ForceAfter. Set that,
-// because otherwise Shutdown waits for a client that is never idle until ctx is done. A new
+// because otherwise a client that is never idle holds Shutdown up until ctx is done. A new
 // connection has the rest of HandshakeTimeout (10 s if that is off) for its first request. A
 // request that was sent too late is never read, so it isn't executed. In HTTP/2 a GOAWAY says so, and clients
 // repeat it. In HTTP/1 they do by themselves if the method is idempotent. A response that has begun, such as an event
@@ -242,7 +242,7 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // connection is closed, has to repeat it.
 //
 // Hijacked connections have their turn like others, with or without limits. OnDrain of [Watch] is
-// called for them, and they are ended d.CloseDelay later, or as soon as a Read of them waits.
+// called for them, and they are ended d.CloseDelay later, or, if busy then, as soon as a Read of them waits.
 //
 // Shutdown takes the place of a drain that somebody has begun by hand. If somebody begins one during
 // Shutdown, that one goes on instead, and Shutdown waits for it. Shutdown fails if a value in d is

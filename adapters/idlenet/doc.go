@@ -1,5 +1,5 @@
-// Package idlenet gives the connections of a net.Listener the timeouts of an [idle.Policy]: idle,
-// read, write, age, heartbeat and minimum rate.
+// Package idlenet gives the connections of a net.Listener the timeouts of an [idle.Policy]: idle, read, write, phase,
+// age, heartbeat and minimum rate.
 //
 //	ln, err := net.Listen("tcp", ":9000")
 //	...
@@ -16,7 +16,7 @@
 //	var timeout *idle.TimeoutError
 //	if errors.As(err, &timeout) { ... timeout.Setting ... }
 //
-// Close it all the same: that returns nil, and releases what the server keeps of it.
+// Close it anyway: that returns nil and releases its resources.
 //
 // # Phases
 //
@@ -34,10 +34,11 @@
 //
 // TLS goes on top, and [Unwrap] finds the Conn below it:
 //
-//	ln, err = idlenet.Wrap(ln, policy, nil)
+//	l, err := idlenet.Wrap(ln, policy, nil)
 //	...
-//	ln = tls.NewListener(ln, config)
-//	conn, err := ln.Accept() // a *tls.Conn
+//	phase, err := l.Phase(policyAfterHandshake)
+//	...
+//	conn, err := tls.NewListener(l, config).Accept() // a *tls.Conn
 //	...
 //	idlenet.Unwrap(conn).Enter(phase)
 //
@@ -49,8 +50,8 @@
 //	...
 //	ln = tls.NewListener(ln, config)
 //
-// RemoteAddr of its connections waits for the PROXY header. Accept doesn't. IdleTimeout and PhaseTimeout, in HTTP
-// HandshakeTimeout, include that wait. After its ReadHeaderTimeout go-proxyproto goes on without a header, with the
+// RemoteAddr of its connections waits for the PROXY header. Accept doesn't. IdleTimeout and PhaseTimeout (in HTTP,
+// HandshakeTimeout) include that wait. After its ReadHeaderTimeout go-proxyproto goes on without a header, with the
 // balancer's address, unless its policy is REQUIRE. Accept headers only from the balancer's addresses, or clients
 // choose their own. A gate of adapters/admit goes on top of the library, and counts a client at its first Read.
 //
@@ -84,9 +85,10 @@
 //   - Servers that write with a bufio.Writer. A write to the Conn overtakes what is in the
 //     buffer, and may split a message. The callback has to write to the bufio.Writer, under
 //     the lock that the server's own writes take, and flush it.
-//   - Servers with TLS. The Conn is below TLS, so a write to it would break the stream. The
-//     callback has to write to the *tls.Conn. The server can keep it in a sync.Map, with the
-//     Conn that Unwrap finds as its key.
+//   - Servers with TLS. The Conn is below TLS, so a write to it would break the stream. The callback has to write to
+//     the *tls.Conn. The server can keep it in a sync.Map, with the Conn that Unwrap finds as its key, until it
+//     closes the connection. After a farewell call CloseWrite of the *tls.Conn, or the client sees an unexpected EOF.
+//     TestTLSPings of package idletest is such a server.
 //
 // Write a farewell in OnEnd. After OnTimeout, the connection may live on. A write in OnTimeout
 // needs a write deadline, because no timeout ends it. One in OnEnd fails a second
@@ -168,9 +170,10 @@
 // (Package net/http reads in the background while a handler runs, so use idlehttp.) WriteTimeout and MinWriteRate
 // count in the same way while a Write waits.
 //
-// A Read or Write that moves nothing until the server's own deadline goes on waiting: ReadTimeout or WriteTimeout, and the
-// minimum rates, count until the next one that succeeds, even if the server doesn't try again. So a server that polls with short deadlines
-// ends a silent client too. If it gives up and does something else for long, it should enter a phase without these limits.
+// A Read or Write that fails at a deadline of the server's own still counts as waiting: ReadTimeout or WriteTimeout,
+// and the minimum rates, count until the next one that succeeds, even if the server doesn't try again. So a server
+// that polls with short deadlines ends a silent client too. If it gives up and does something else for long, it
+// should enter a phase without these limits.
 //
 // Every byte is use of the connection, pings included. Idleness counts from the last use: for IdleTimeout, for evictions
 // and for drains. With [idle.Policy].ExplicitUse only [Conn.Use] is use.
@@ -178,10 +181,9 @@
 // WriteTimeout ends a client that stops reading, even if it wants to go on later. The limit
 // begins to count when the client's receive window is full.
 //
-// Before a connection times out, the kernel is asked whether bytes have moved unnoticed (on
-// Linux, with TCP_INFO). Input may be unread after a stall of the process, or a slow client may
-// still be reading a large write. For Unix sockets the kernel reports only how much is queued.
-// If bytes have left since the write began to wait, or since the last check, the client has
-// read, and the limit starts over. MinWriteRate gives it 16 kB in advance. On systems other than Linux, the kernel is only asked for
-// unread input.
+// Before a connection times out, the kernel is asked whether bytes have moved unnoticed (on Linux, with TCP_INFO).
+// Input may be unread after a stall of the process, or a slow client may still be reading a large write. For Unix
+// sockets the kernel reports only how much is queued. If bytes have left since the write began to wait, or since the
+// last check, the client has read, and the limit starts over. For MinWriteRate it has a credit of 16 kB. On systems
+// other than Linux, the kernel is only asked for unread input.
 package idlenet

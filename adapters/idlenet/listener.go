@@ -28,12 +28,10 @@ type Options struct {
 	// write, so set a write deadline first.
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnEnd is called when a connection has timed out, or was ended by a
-	// Drain, End or an eviction. The connection is closed when OnEnd
-	// has returned, but at most a second after it began, so OnEnd may wait for the
-	// server. It may change err, which is the error that reads and writes fail with. It may write
-	// a last message, which no other timeout ends. After WriteTimeout and MinWriteRate that fails
-	// at once.
+	// OnEnd is called when a connection has timed out, or was ended by a Drain, End or an eviction. The connection is
+	// closed when OnEnd has returned, but at most a second after it began. It may change err, which is the error that
+	// reads and writes fail with, and write a last message within that second. After WriteTimeout or MinWriteRate,
+	// writes fail at once.
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
 	// OnDrain asks the peer to finish. It is called when a connection has its turn
@@ -56,7 +54,7 @@ type Options struct {
 // again.
 var ErrWrapped = netconn.ErrWrapped
 
-// Listener is a net.Listener whose connections are [Conn]s.
+// Listener is a net.Listener whose connections have the type [*Conn].
 type Listener struct {
 	net.Listener
 	tracker *idle.Tracker
@@ -123,9 +121,9 @@ func (l *Listener) useTracker(p idle.Policy) (err error) {
 	return cmp.Or(l.setup.opts.checkIdle(), err)
 }
 
-// Tracker returns the tracker of l's connections: Options.Tracker, or the one that [Wrap] has
-// made. It has Drain, Visit, SetCapacity and more. The tracker doesn't refer to l. The
-// method value l.Tracker does, so storing that keeps l from being collected.
+// Tracker returns the tracker of l's connections: Options.Tracker, or the one that [Wrap] has made. It has Drain,
+// Visit, SetCapacity and more. The tracker doesn't refer to l. So store the tracker, not the method value l.Tracker,
+// which keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
 
 // Stats returns the counts of the tracker.
@@ -173,9 +171,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the listener but none of its connections, which keep their
-// timeouts. The listener's tracker closes when the last of them has ended; see [idle.Tracker.CloseWhenEmpty]. A tracker from Options.Tracker stays
-// open.
+// Close closes the listener but none of its connections, which keep their timeouts. The listener's tracker closes
+// when the last of them has ended; see [idle.Tracker.CloseWhenEmpty]. A tracker from Options.Tracker stays open.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	if l.setup.opts.Tracker == nil {

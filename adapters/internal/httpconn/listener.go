@@ -18,7 +18,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A Listener is a net.Listener of an HTTP server. Its connections are [Conn]s.
+// A Listener is a net.Listener of an HTTP server. Its connections have the type [*Conn].
 // The adapters have it in their own Listeners.
 type Listener struct {
 	ln      net.Listener
@@ -60,7 +60,7 @@ const (
 )
 
 // NewListener returns a listener that accepts from ln. If ln is a listener of
-// crypto/tls, the result accepts TLS connections, and the [Conn]s are below TLS.
+// crypto/tls, the result accepts TLS connections, and each [Conn] is below TLS.
 // pkg is the adapter's package name; errors begin with it.
 func NewListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (*Listener, error) {
 	l, err := newListener(pkg, ln, t, h2)
