@@ -17,14 +17,16 @@ import (
 //	lastOut   the tick of the last output                          TouchOut, Sent, Probe
 //	used      the tick of the last Use, Enter, or answer of        Use, Enter, OnTimeout
 //	          OnTimeout that counts as use
-//	unread    the tick at which a limit was put off last,          Probe
-//	          because input was unread
-//	in.at     when the wait to read began, with the lowest bit     AwaitRead, PauseRead, Enter, OnTimeout
+//	unread    the tick before the one at which Probe found         Probe
+//	          input unread that puts limits off, or born
+//	in.at     when the wait to read began, with the lowest bit     AwaitRead, PauseRead, Enter, OnTimeout, the shard
 //	          set, or with MinReadRate when a pause did
-//	out.at    the same for writes                                  AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout
-//	in.paid   up to when waits to read are paid for by bytes and   Received, AwaitRead, Enter, Probe, OnTimeout
+//	out.at    the same for writes                                  AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout,
+//	                                                               the shard
+//	in.paid   up to when waits to read are paid for by bytes and   Received, AwaitRead, Enter, Probe, OnTimeout, the shard
 //	          pauses; only with MinReadRate
-//	out.paid  the same for writes                                  Sent, AwaitWrite, RestartWrite, Enter, Probe, OnTimeout
+//	out.paid  the same for writes                                  Sent, AwaitWrite, RestartWrite, Enter, Probe, OnTimeout,
+//	                                                               the shard
 //	beat      the tick of the last beat                            Beat, Enter, OnTimeout
 //	pinged    the tick of the last ping                            the shard, Enter, OnTimeout
 //	began     the tick at which the phase began                    Enter, OnTimeout

@@ -16,7 +16,8 @@ type reason struct {
 	allowed func(p *Policy) time.Duration // the limit as configured, or 0 if it's off
 }
 
-// table has a row for each reason. If two limits pass in the same tick, the first row wins.
+// table has a row for each reason. If two limits pass in the same tick, the one that limits.next computes first
+// wins. It goes by the order of the rows.
 var table = [numReasons]reason{
 	{name: "none"},
 	ReasonIdle:         {"idle", "IdleTimeout", func(p *Policy) time.Duration { return p.IdleTimeout }},
