@@ -4,7 +4,6 @@ package idlegnet
 
 import (
 	"net"
-	"runtime"
 	"testing"
 	"time"
 
@@ -13,10 +12,12 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// client runs a gnet client with the handler until the end of the test.
-func client(t *testing.T, h gnet.EventHandler) *gnet.Client {
+// client runs a gnet client with h, wrapped, until the end of the test.
+func client(t *testing.T, h *handler, p idle.Policy) (*gnet.Client, *server) {
 	t.Helper()
-	cli, err := gnet.NewClient(h, gnet.WithLogger(silent{}))
+	h.opened, h.closed = make(chan gnet.Conn, 10), make(chan closing, 10)
+	h.wrapped = wrap(t, h, p, nil)
+	cli, err := gnet.NewClient(h.wrapped, gnet.WithLogger(silent{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,48 +29,27 @@ func client(t *testing.T, h gnet.EventHandler) *gnet.Client {
 			t.Error(err)
 		}
 	})
-	return cli
+	return cli, &server{Handler: h.wrapped, handler: h}
 }
 
-// TestClient has a gnet client time out servers that say nothing.
+// TestClient has a gnet client time out servers that say nothing. It starts though its OnBoot
+// returns Shutdown, which gnet ignores for clients.
 func TestClient(t *testing.T) {
 	const limit = 50 * ms
-	for _, network := range []string{"tcp", "unix"} {
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
 		t.Run(network, func(t *testing.T) {
-			address := "127.0.0.1:0"
-			if network == "unix" {
-				address = t.TempDir() + "/s"
-			}
-			ln, err := net.Listen(network, address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ln.Close()
-			go func() {
-				var open []net.Conn // or the collector would close them
-				for {
-					c, err := ln.Accept()
-					if err != nil {
-						runtime.KeepAlive(open)
-						return
-					}
-					open = append(open, c)
-				}
-			}()
-			closed, onClose := closings()
-			cli := client(t, wrap(t, &handler{close: onClose}, idle.Policy{ReadTimeout: limit}, nil))
+			at := listen(t, network, address).Addr().String()
+			cli, s := client(t, &handler{boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown }}, idle.Policy{ReadTimeout: limit})
 			begun := time.Now()
-			c, err := cli.Dial(network, ln.Addr().String())
+			c, err := cli.Dial(network, at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := receive(t, closed)
-			expectTimeout(t, got, idle.ReasonRead, begun, limit)
-			if got.c != c {
+			if got := s.wantTimeout(t, idle.ReasonRead, begun, limit); got.c != c {
 				t.Error("it was another connection")
 			}
 			begun = time.Now()
-			nc, err := net.Dial(network, ln.Addr().String())
+			nc, err := net.Dial(network, at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +59,7 @@ func TestClient(t *testing.T) {
 			if c.SafeContext() != "mine" {
 				t.Error("its context was touched")
 			}
-			expectTimeout(t, receive(t, closed), idle.ReasonRead, begun, limit)
+			s.wantTimeout(t, idle.ReasonRead, begun, limit)
 		})
 	}
 }
@@ -91,68 +71,43 @@ func TestClientUDP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pc.Close()
-	closed, onClose := closings()
 	arrived := make(chan string, 1)
-	h := wrap(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+	cli, s := client(t, &handler{traffic: func(c gnet.Conn) gnet.Action {
 		b, _ := c.Next(-1)
 		arrived <- string(b)
 		return gnet.None
-	}}, idle.Policy{IdleTimeout: 20 * ms}, nil)
-	c, err := client(t, h).Dial("udp", pc.LocalAddr().String())
+	}}, idle.Policy{IdleTimeout: 20 * ms})
+	c, err := cli.Dial("udp", pc.LocalAddr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
+	receive(t, s.opened)
 	c.Write([]byte("ping"))
-	b := make([]byte, 10)
-	_, from, err := pc.ReadFrom(b)
+	_, from, err := pc.ReadFrom(make([]byte, 10))
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * ms)
 	pc.WriteTo([]byte("pong"), from)
-	if got := receive(t, arrived); got != "pong" || len(closed) > 0 || h.Stats().Tracked > 0 {
-		t.Errorf("it got %q, %d closed, %d tracked", got, len(closed), h.Stats().Tracked)
+	if got := receive(t, arrived); got != "pong" || len(s.closed) > 0 || s.Stats().Tracked > 0 {
+		t.Errorf("it got %q, %d closed, %d tracked", got, len(s.closed), s.Stats().Tracked)
 	}
-}
-
-// TestClientThatRefusesToBoot starts all the same, and has its timeouts.
-func TestClientThatRefusesToBoot(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	closed, onClose := closings()
-	h := wrap(t, &handler{close: onClose, boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown }},
-		idle.Policy{IdleTimeout: 20 * ms}, nil)
-	begun := time.Now()
-	if _, err := client(t, h).Dial("tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, 20*ms)
 }
 
 // TestEnrollIntoServer has a server's loop take a connection that it dialled.
 func TestEnrollIntoServer(t *testing.T) {
-	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: 50 * ms}, nil, tcp(),
-		gnet.WithNumEventLoop(2), gnet.WithLoadBalancing(gnet.LeastConnections))
+	s := serve(t, &handler{}, idle.Policy{IdleTimeout: 50 * ms}, nil, gnet.WithNumEventLoop(2), gnet.WithLoadBalancing(gnet.LeastConnections))
 	dial(t, s.address).Close() // so that it listens
-	if got := receive(t, closed); got.err == nil {
+	if got := receive(t, s.closed); got.err == nil {
 		t.Error("closed without an error")
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
 	begun := time.Now()
-	result, err := s.engine.Register(gnet.NewNetAddrContext(t.Context(), ln.Addr()))
+	result, err := s.engine.Register(gnet.NewNetAddrContext(t.Context(), listen(t, "tcp", "127.0.0.1:0").Addr()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r := receive(t, result); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, 50*ms)
+	s.wantTimeout(t, idle.ReasonIdle, begun, 50*ms)
 }

@@ -5,7 +5,6 @@ package idlegnet
 import (
 	"context"
 	"io"
-	"net"
 	"testing"
 	"time"
 
@@ -15,33 +14,33 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestInputReadElsewhere has handlers that read where the adapter can't see it, and clients that send
-// all the time. None of them is silent or slow.
+// TestInputReadElsewhere has handlers that read where the adapter can't see it, or leave all that arrives in
+// gnet's buffer, and clients that send all the time. None of them is silent or slow.
 func TestInputReadElsewhere(t *testing.T) {
 	t.Parallel()
 	const limit = 500 * ms
-	handlers := map[string]func() *handler{
-		"a task": func() *handler {
-			return &handler{traffic: func(c gnet.Conn) gnet.Action {
+	handlers := map[string]func() func(gnet.Conn) gnet.Action{
+		"nobody": func() func(gnet.Conn) gnet.Action { return leave },
+		"a task": func() func(gnet.Conn) gnet.Action {
+			return func(c gnet.Conn) gnet.Action {
 				if c.InboundBuffered() == 0 {
 					return gnet.None
 				}
-				go func() {
-					time.Sleep(5 * ms) // work elsewhere
+				time.AfterFunc(5*ms, func() { // work elsewhere
 					c.EventLoop().Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
 						c.Next(-1)
 						return nil
 					}))
-				}()
+				})
 				return gnet.None
-			}}
+			}
 		},
-		"a callback of AsyncWrite": func() *handler { // which takes one request after the other
+		"a callback of AsyncWrite": func() func(gnet.Conn) gnet.Action { // which takes one request after the other
 			busy := false
-			var next func(gnet.Conn)
-			next = func(c gnet.Conn) {
+			var next func(gnet.Conn) gnet.Action
+			next = func(c gnet.Conn) gnet.Action {
 				if busy || c.InboundBuffered() < 100 {
-					return
+					return gnet.None
 				}
 				busy = true
 				c.Next(100)
@@ -54,42 +53,31 @@ func TestInputReadElsewhere(t *testing.T) {
 						return nil
 					})
 				})
+				return gnet.None
 			}
-			return &handler{traffic: func(c gnet.Conn) gnet.Action { next(c); return gnet.None }}
+			return next
 		},
 	}
-	policies := map[string]idle.Policy{
-		"ReadTimeout": {ReadTimeout: limit},
-		"IdleTimeout": {IdleTimeout: limit},
-		"MinReadRate": {MinReadRate: idle.Rate{BytesPerSecond: 200, Grace: 2 * limit}},
-	}
-	for name, make := range handlers {
-		for limited, policy := range policies {
-			for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
-				t.Run(name+", "+limited+", "+address[:4], func(t *testing.T) {
+	for name, traffic := range handlers {
+		for limited, policy := range map[string]idle.Policy{
+			"ReadTimeout": {ReadTimeout: limit},
+			"IdleTimeout": {IdleTimeout: limit},
+			"MinReadRate": {MinReadRate: idle.Rate{BytesPerSecond: 200, Grace: 2 * limit}},
+		} {
+			t.Run(name+", "+limited, func(t *testing.T) {
+				t.Parallel()
+				onBoth(t, func(t *testing.T, at []string) {
 					t.Parallel()
-					closed, onClose := closings()
-					h := make()
-					h.close = onClose
-					s := serve(t, h, policy, nil, []string{address})
+					s := serve(t, &handler{at: at, traffic: traffic()}, policy, nil)
 					inTime := intime.Of(t, limit/4)
 					nc := dial(t, s.address)
 					go io.Copy(io.Discard, nc)
-					sendFor(nc, 5*limit)
-					if len(closed) > 0 {
-						inTime.Error("closed: ", receive(t, closed).err)
+					for begun := time.Now(); time.Since(begun) < 5*limit && len(s.closed) == 0; time.Sleep(50 * ms) {
+						nc.Write(make([]byte, 100))
 					}
+					s.wantOpen(inTime)
 				})
-			}
-		}
-	}
-}
-
-// sendFor sends 100 bytes every 50 ms, for a while.
-func sendFor(nc net.Conn, d time.Duration) {
-	for begun := time.Now(); time.Since(begun) < d; time.Sleep(50 * ms) {
-		if _, err := nc.Write(make([]byte, 100)); err != nil {
-			return
+			})
 		}
 	}
 }

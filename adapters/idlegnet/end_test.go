@@ -3,7 +3,6 @@
 package idlegnet
 
 import (
-	"context"
 	"errors"
 	"io"
 	"testing"
@@ -14,59 +13,61 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestOnEnd has connections end for several reasons. Each client is told which.
-func TestOnEnd(t *testing.T) {
+// TestEnds has connections end for several reasons, from the loop and from elsewhere. Each client is
+// told which. OnTimeout is asked about a limit only, and OnDrain comes before a drain's end and MaxAge's.
+func TestEnds(t *testing.T) {
+	hour := idle.Policy{IdleTimeout: time.Hour}
 	for want, test := range map[string]struct {
 		policy idle.Policy
-		end    func(s *server) error
+		end    func(t *testing.T, s *server)
 	}{
-		"idle": {idle.Policy{IdleTimeout: 50 * ms}, func(*server) error { return nil }},
-		"shed": {idle.Policy{IdleTimeout: time.Hour}, func(s *server) error {
-			return s.Tracker().Visit(context.Background(), func(i idle.Info) { i.End("test") })
+		"idle":    {policy: idle.Policy{IdleTimeout: 50 * ms}},
+		"max_age": {policy: idle.Policy{MaxAge: 50 * ms, MaxAgeGrace: 100 * ms}},
+		"shed": {hour, func(t *testing.T, s *server) {
+			var conn *Conn
+			c := receive(t, s.opened)
+			onLoop(t, c, func() { conn = s.Conn(c) })
+			conn.End("banned")
 		}},
-		"drain": {idle.Policy{IdleTimeout: time.Hour}, func(s *server) error {
-			_, err := s.Tracker().Drain(idle.Drain{})
-			return err
+		"drain": {hour, func(t *testing.T, s *server) {
+			if _, err := s.Tracker().Drain(idle.Drain{}); err != nil {
+				t.Error(err)
+			}
 		}},
+		"evict": {hour, func(t *testing.T, s *server) { dial(t, s.address) }},
 	} {
 		t.Run(want, func(t *testing.T) {
-			closed, onClose := closings()
-			opened := make(chan struct{}, 2)
-			s := serve(t, &handler{close: onClose, open: func(gnet.Conn) ([]byte, gnet.Action) {
-				opened <- struct{}{}
-				return nil, gnet.None
-			}}, test.policy, &Options{OnEnd: func(c gnet.Conn, err *idle.TimeoutError) {
-				c.Write([]byte("ended: " + err.Reason.String()))
-			}}, tcp())
+			asked := 0
+			s := serve(t, &handler{}, test.policy, &Options{
+				OnTimeout: func(gnet.Conn, *idle.TimeoutError) bool { asked++; return false },
+				OnDrain:   func(c gnet.Conn) { c.Write([]byte("finish, ")) },
+				OnEnd:     func(c gnet.Conn, err *idle.TimeoutError) { c.Write([]byte("ended: " + err.Reason.String())) },
+				Capacity:  idle.Capacity{MaxConns: 1},
+			})
+			begun := time.Now()
 			nc := dial(t, s.address)
-			receive(t, opened)
-			if err := test.end(s); err != nil {
-				t.Fatal(err)
+			await(t, func() bool { return len(s.opened) > 0 })
+			if test.end != nil {
+				test.end(t, s)
 			}
-			if b, err := io.ReadAll(nc); string(b) != "ended: "+want || err != nil {
+			told, drained := "ended: "+want, want == "max_age" || want == "drain"
+			if drained {
+				told = "finish, " + told
+			}
+			if b, err := io.ReadAll(nc); string(b) != told || err != nil {
 				t.Errorf("the client reads %q, %v", b, err)
 			}
+			got := receive(t, s.closed)
 			var timeout *idle.TimeoutError
-			if got := receive(t, closed); !errors.As(got.err, &timeout) || timeout.Reason.String() != want {
+			if !errors.As(got.err, &timeout) || timeout.Reason.String() != want || timeout.Cause != map[bool]string{true: "banned"}[want == "shed"] {
 				t.Errorf("OnClose got %v", got.err)
 			}
+			if passed := got.at.Sub(begun); passed < test.policy.MaxAge+test.policy.MaxAgeGrace {
+				t.Errorf("closed after %v", passed)
+			}
+			if asked > 0 != (want == "idle") {
+				t.Errorf("OnTimeout was asked %d times", asked)
+			}
 		})
-	}
-}
-
-// TestOnEndThatCloses closes the connection inside OnEnd. OnClose gets the timeout all the same.
-func TestOnEndThatCloses(t *testing.T) {
-	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: 20 * ms}, &Options{
-		OnEnd: func(c gnet.Conn, _ *idle.TimeoutError) { c.EventLoop().Close(c) },
-	}, tcp())
-	dial(t, s.address)
-	var timeout *idle.TimeoutError
-	if got := receive(t, closed); !errors.As(got.err, &timeout) || timeout.Reason != idle.ReasonIdle {
-		t.Error("OnClose got ", got.err)
-	}
-	s.engine.CountConnections()
-	if st := s.Stats(); st.TimedOut[idle.ReasonIdle] != 1 || st.Panics != 0 {
-		t.Errorf("%+v", st)
 	}
 }

@@ -3,9 +3,10 @@
 package idlegnet
 
 import (
+	"context"
+	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,37 +52,15 @@ func echo(nc net.Conn, message string) error {
 	if _, err := nc.Write([]byte(message)); err != nil {
 		return err
 	}
-	got := make([]byte, len(message))
-	for n := 0; n < len(got); {
-		m, err := nc.Read(got[n:])
-		if err != nil {
-			return err
-		}
-		n += m
-	}
-	return nil
+	_, err := io.ReadFull(nc, make([]byte, len(message)))
+	return err
 }
 
-// closing is what OnClose was told.
-type closing struct {
-	c   gnet.Conn
-	err error
-	at  time.Time
-}
-
-// closings makes an OnClose that sends what it is told.
-func closings() (chan closing, func(gnet.Conn, error) gnet.Action) {
-	all := make(chan closing, 1<<16)
-	return all, func(c gnet.Conn, err error) gnet.Action {
-		all <- closing{c, err, time.Now()}
-		return gnet.None
-	}
-}
-
-// expectTimeout checks that a connection was closed for the reason, and not
-// before the limit had passed since the given time. The latter nothing excuses.
-func expectTimeout(t testing.TB, got closing, reason idle.Reason, since time.Time, limit time.Duration) {
+// wantTimeout checks that the next connection that is closed is closed for the reason,
+// and not before its limit had passed since the given time. The latter nothing excuses.
+func (s *server) wantTimeout(t testing.TB, reason idle.Reason, since time.Time, limit time.Duration) closing {
 	t.Helper()
+	got := receive(t, s.closed)
 	te, ok := got.err.(*idle.TimeoutError)
 	if !ok {
 		t.Fatalf("OnClose got %v (%T), not a timeout", got.err, got.err)
@@ -92,25 +71,67 @@ func expectTimeout(t testing.TB, got closing, reason idle.Reason, since time.Tim
 	if late, ok := t.(intime.T); ok {
 		t = late.TB
 	}
-	if passed := got.at.Sub(since); passed < limit {
-		t.Errorf("closed %v early", limit-passed)
+	if passed := got.at.Sub(since); passed < te.Limit {
+		t.Errorf("closed %v early", te.Limit-passed)
+	}
+	return got
+}
+
+// wantOpen checks that no connection has been closed.
+func (s *server) wantOpen(t testing.TB) {
+	t.Helper()
+	if len(s.closed) > 0 {
+		t.Fatal("closed: ", receive(t, s.closed).err)
 	}
 }
 
-// log collects what happened, in order.
-type log struct {
-	mu    sync.Mutex
-	lines []string
+// await waits until something is so.
+func await(t testing.TB, so func() bool) {
+	t.Helper()
+	for begun := time.Now(); !so(); time.Sleep(ms) {
+		if time.Since(begun) > patience {
+			t.Fatal("waited too long")
+		}
+	}
 }
 
-func (l *log) add(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line)
+// onBoth runs a test on both kinds of sockets that gnet has connections of.
+func onBoth(t *testing.T, test func(t *testing.T, at []string)) {
+	for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
+		t.Run(address[:4], func(t *testing.T) { test(t, []string{address}) })
+	}
 }
 
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.lines, " ")
+// onLoop runs f on c's loop and waits for it.
+func onLoop(t *testing.T, c gnet.Conn, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	err := c.EventLoop().Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
+		defer close(done)
+		f()
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive(t, done)
+}
+
+// listen returns a listener whose clients are connected, and hear nothing.
+func listen(t *testing.T, network, address string) net.Listener {
+	t.Helper()
+	ln, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// read reads n bytes.
+func read(t *testing.T, nc net.Conn, n int) {
+	t.Helper()
+	if got, err := io.CopyN(io.Discard, nc, int64(n)); err != nil {
+		t.Fatalf("%v after %d of %d bytes", err, got, n)
+	}
 }

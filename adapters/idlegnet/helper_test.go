@@ -3,7 +3,6 @@ package idlegnet
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"slices"
@@ -22,31 +21,55 @@ import (
 type handler struct {
 	gnet.BuiltinEventEngine
 	boot     func(gnet.Engine) gnet.Action
-	shutdown func(gnet.Engine)
-	open     func(gnet.Conn) ([]byte, gnet.Action)
+	shutdown func()
+	open     func(gnet.Conn) gnet.Action
+	greeting []byte // that OnOpen returns
 	traffic  func(gnet.Conn) gnet.Action
 	close    func(gnet.Conn, error) gnet.Action
 	tick     func() (time.Duration, gnet.Action)
+
+	at    []string     // addresses to listen at; the default is one of TCP
+	later *idle.Policy // of phase, if any
+
+	// These are set by serve, or before OnBoot returns.
+	wrapped *Handler
+	phase   *idle.Phase
+	opened  chan gnet.Conn
+	closed  chan closing
 }
 
-func (h *handler) OnBoot(e gnet.Engine) gnet.Action {
+// closing is what OnClose was told.
+type closing struct {
+	c   gnet.Conn
+	err error
+	at  time.Time
+}
+
+func (h *handler) OnBoot(e gnet.Engine) (action gnet.Action) {
+	if h.later != nil {
+		var err error
+		if h.phase, err = h.wrapped.Phase(*h.later); err != nil {
+			panic(err)
+		}
+	}
 	if h.boot != nil {
-		return h.boot(e)
+		action = h.boot(e)
 	}
-	return gnet.None
+	return action
 }
 
-func (h *handler) OnShutdown(e gnet.Engine) {
+func (h *handler) OnShutdown(gnet.Engine) {
 	if h.shutdown != nil {
-		h.shutdown(e)
+		h.shutdown()
 	}
 }
 
-func (h *handler) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	if h.open != nil {
-		return h.open(c)
+		action = h.open(c)
 	}
-	return nil, gnet.None
+	offer(h.opened, c)
+	return h.greeting, action
 }
 
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
@@ -58,11 +81,12 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
+func (h *handler) OnClose(c gnet.Conn, err error) (action gnet.Action) {
 	if h.close != nil {
-		return h.close(c, err)
+		action = h.close(c, err)
 	}
-	return gnet.None
+	offer(h.closed, closing{c, err, time.Now()})
+	return action
 }
 
 func (h *handler) OnTick() (time.Duration, gnet.Action) {
@@ -71,6 +95,18 @@ func (h *handler) OnTick() (time.Duration, gnet.Action) {
 	}
 	return time.Hour, gnet.None
 }
+
+// offer sends v unless the channel is nil or full.
+func offer[T any](to chan<- T, v T) {
+	select {
+	case to <- v:
+	default:
+	}
+}
+
+// discard and leave are OnTraffics.
+func discard(c gnet.Conn) gnet.Action { c.Discard(-1); return gnet.None }
+func leave(gnet.Conn) gnet.Action     { return gnet.None }
 
 // silent is a logger that says nothing.
 type silent struct{}
@@ -84,6 +120,7 @@ func (silent) Fatalf(string, ...any) {}
 // server is a running engine.
 type server struct {
 	*Handler
+	*handler
 	address string // of the first listener
 	engine  gnet.Engine
 	ended   chan struct{}
@@ -94,12 +131,10 @@ const patience = 2 * time.Minute // that a test has; enough on a busy machine
 
 // serve runs an engine with h, wrapped, until the end of the test. An address
 // whose port is 0 gets a free one, and a "unix://" a file.
-func serve(t *testing.T, h *handler, p idle.Policy, opts *Options, addresses []string, gnetOpts ...gnet.Option) *server {
+func serve(t *testing.T, h *handler, p idle.Policy, opts *Options, gnetOpts ...gnet.Option) *server {
 	t.Helper()
-	wrapped := wrap(t, h, p, opts)
-	s := start(t, h, wrapped, addresses, gnetOpts)
-	s.Handler = wrapped
-	return s
+	h.wrapped = wrap(t, h, p, opts)
+	return start(t, h, h.wrapped, gnetOpts)
 }
 
 // wrap is Wrap of what is right, with a fine tick.
@@ -120,28 +155,32 @@ func wrap(t testing.TB, h gnet.EventHandler, p idle.Policy, opts *Options) *Hand
 }
 
 // start runs an engine with run, which is h or wraps it.
-func start(t *testing.T, h *handler, run gnet.EventHandler, addresses []string, gnetOpts []gnet.Option) *server {
+func start(t *testing.T, h *handler, run gnet.EventHandler, gnetOpts []gnet.Option) *server {
 	t.Helper()
-	s := new(server)
+	if h.at == nil {
+		h.at = []string{"tcp://127.0.0.1:0"}
+	}
+	h.opened, h.closed = make(chan gnet.Conn, 1<<12), make(chan closing, 1<<12)
+	s := &server{Handler: h.wrapped, handler: h}
 	booted := make(chan struct{})
 	userBoot := h.boot
-	h.boot = func(e gnet.Engine) gnet.Action {
+	h.boot = func(e gnet.Engine) (action gnet.Action) {
 		s.engine = e
 		defer close(booted)
 		if userBoot != nil {
-			return userBoot(e)
+			action = userBoot(e)
 		}
-		return gnet.None
+		return action
 	}
-	wanted := slices.Clone(addresses)
+	wanted := slices.Clone(h.at)
 	for isUp := false; !isUp; {
 		for i, a := range wanted {
-			addresses[i] = freeAddress(t, a)
+			h.at[i] = freeAddress(t, a)
 		}
-		s.address, s.ended = addresses[0], make(chan struct{})
+		s.address, s.ended = h.at[0], make(chan struct{})
 		go func() {
 			defer close(s.ended)
-			s.err = gnet.Rotate(run, addresses, append(gnetOpts, gnet.WithLogger(silent{}))...)
+			s.err = gnet.Rotate(run, h.at, append(gnetOpts, gnet.WithLogger(silent{}))...)
 		}()
 		select {
 		case <-booted:
@@ -220,7 +259,3 @@ func receive[T any](t testing.TB, from <-chan T) (v T) {
 }
 
 const ms = time.Millisecond
-
-func tcp() []string { return []string{"tcp://127.0.0.1:0"} }
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,10 +1,9 @@
 package idlegnet
 
 import (
-	"context"
 	"errors"
+	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +29,7 @@ func TestWrapRefuses(t *testing.T) {
 		{"Options.Budget is -1ns", &handler{}, minute, &Options{Idle: idle.Options{Budget: -1}}},
 		{"IdleTimeout is 30ns", &handler{}, idle.Policy{IdleTimeout: 30}, nil},
 		{"idlegnet: Options.MaxUnsent is -1", &handler{}, minute, &Options{MaxUnsent: -1}},
+		{"MaxConns is -1", &handler{}, minute, &Options{Capacity: idle.Capacity{MaxConns: -1}}},
 	} {
 		if h, err := Wrap(c.h, c.p, c.opts); h != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, %v; want an error with %q", h, err, c.want)
@@ -38,52 +38,52 @@ func TestWrapRefuses(t *testing.T) {
 	noneLeft(t)
 }
 
-// refusing is an event loop that takes nothing any more.
-type refusing struct {
-	gnet.EventLoop
-	asked atomic.Int64
-}
-
-func (r *refusing) Execute(context.Context, gnet.Runnable) error {
-	r.asked.Add(1)
-	return errors.New("no")
-}
-
-type onRefusing struct {
-	lone
-	loop *refusing
-}
-
-func (c *onRefusing) EventLoop() gnet.EventLoop { return c.loop }
-
 // TestNothingIsExecutedAfterShutdown: gnet closes its pollers when OnShutdown
 // has returned, and Execute would write to a descriptor that may be anybody's.
 func TestNothingIsExecutedAfterShutdown(t *testing.T) {
-	nothing := func(gnet.Conn) gnet.Action { return gnet.None }
-	h := wrap(t, &handler{traffic: nothing}, idle.Policy{IdleTimeout: ms}, &Options{Idle: idle.Options{Tick: ms}})
-	h.OnBoot(gnet.Engine{})
-	c := &onRefusing{lone{fake: fake{fd: 3}}, &refusing{}}
+	h := booted(t, &handler{traffic: leave}, idle.Policy{IdleTimeout: ms}, &Options{Idle: idle.Options{Tick: ms}})
+	loop := &fakeLoop{err: errors.New("no")}
+	c, late := &fake{fd: 3, loop: loop}, &fake{fd: 4, loop: loop}
 	h.OnOpen(c)
-	for c.loop.asked.Load() < 3 {
+	for loop.asked.Load() < 3 {
 		time.Sleep(ms)
 	}
 	timeouts := h.Conn(c)
 	h.OnShutdown(gnet.Engine{})
-	asked := c.loop.asked.Load()
+	asked := loop.asked.Load()
 	time.Sleep(20 * ms)
 	if err := timeouts.AsyncBeat(); err == nil {
 		t.Error("AsyncBeat did not fail")
 	}
-	if n := c.loop.asked.Load() - asked; n > 0 {
+	if n := loop.asked.Load() - asked; n > 0 {
 		t.Errorf("it was, %d times", n)
 	}
-	late := &onRefusing{lone{fake: fake{fd: 4}}, c.loop}
 	h.OnOpen(late) // which gnet may do
-	h.OnTraffic(late)
-	h.OnClose(late, nil)
-	h.OnTraffic(c)
-	h.OnClose(c, nil)
+	for _, c := range []*fake{late, c} {
+		h.OnTraffic(c)
+		h.OnClose(c, nil)
+	}
 	if st := h.Stats(); st.Tracked != 1 || st.Closed != 1 {
 		t.Errorf("the counts are wrong: %+v", st)
+	}
+}
+
+// TestPanicInOnClose ends the process after a timeout as it does otherwise; the
+// tracker does not swallow it.
+func TestPanicInOnClose(t *testing.T) {
+	h := booted(t, &handler{close: func(gnet.Conn, error) gnet.Action { panic("in OnClose") }},
+		idle.Policy{IdleTimeout: 20 * ms}, &Options{Idle: idle.Options{Logger: slog.New(slog.DiscardHandler)}})
+	loop := &fakeLoop{h: h, posted: make(chan gnet.Runnable, 1)}
+	h.OnOpen(&fake{fd: 1 << 20, loop: loop})
+	var panicked any
+	for panicked == nil && !t.Failed() {
+		pass := receive(t, loop.posted)
+		func() {
+			defer func() { panicked = recover() }()
+			pass.Run(t.Context())
+		}()
+	}
+	if panicked != "in OnClose" {
+		t.Error("the loop was told ", panicked)
 	}
 }

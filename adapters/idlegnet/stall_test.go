@@ -10,7 +10,6 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -26,38 +25,28 @@ func TestStalledLoop(t *testing.T) {
 		"rate": {MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: limit}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			closed, onClose := closings()
-			conns := make(chan gnet.Conn, talking+silent)
 			var heard atomic.Int64
 			resumed := make(chan struct{})
-			s := serve(t, &handler{
-				close: onClose,
-				open:  func(c gnet.Conn) ([]byte, gnet.Action) { conns <- c; return nil, gnet.None },
-				traffic: func(c gnet.Conn) gnet.Action {
-					c.Discard(-1)
-					if heard.Add(1) == talking {
-						close(resumed)
-					}
-					return gnet.None
-				},
-			}, policy, nil, tcp(), gnet.WithNumEventLoop(1))
-			var c gnet.Conn
+			s := serve(t, &handler{traffic: func(c gnet.Conn) gnet.Action {
+				if heard.Add(1) == talking {
+					close(resumed)
+				}
+				return discard(c)
+			}}, policy, nil, gnet.WithNumEventLoop(1))
 			stalled, resume := make(chan struct{}), make(chan struct{})
 			release := sync.OnceFunc(func() { close(resume) })
 			t.Cleanup(release) // or the loop would never end
-			talk := make([]func(), 0, talking)
-			for range talking {
+			var c gnet.Conn
+			var talk []func()
+			for i := range talking + silent {
 				nc := dial(t, s.address)
-				talk = append(talk, func() { nc.Write([]byte("here")) })
-				c = receive(t, conns)
-			}
-			for range silent {
-				dial(t, s.address)
-				c = receive(t, conns)
+				if c = receive(t, s.opened); i < talking {
+					talk = append(talk, func() { nc.Write([]byte("here")) })
+				}
 			}
 			c.AsyncWrite(nil, func(gnet.Conn, error) error { close(stalled); <-resume; return nil })
 			receive(t, stalled)
-			if n := len(closed); n > 0 {
+			if len(s.closed) > 0 {
 				t.Skip("too slow to get this far in time")
 			}
 			for _, f := range talk {
@@ -67,7 +56,7 @@ func TestStalledLoop(t *testing.T) {
 			release()
 			receive(t, resumed)
 			for range silent {
-				if got := receive(t, closed); got.err == nil {
+				if got := receive(t, s.closed); got.err == nil {
 					t.Error("closed for nothing")
 				}
 			}
@@ -75,59 +64,5 @@ func TestStalledLoop(t *testing.T) {
 				t.Errorf("%d of %d went", n, talking+silent)
 			}
 		})
-	}
-}
-
-// TestSlowHandler has a handler that takes twice the limit to answer, and clients
-// that send again a third of it after that. Nothing of the connection can move
-// while the handler is at work, and the answer is not acknowledged at once, as the
-// client does not read it at once; so it is not stale when the loop comes to look at
-// it, just after the answer.
-func TestSlowHandler(t *testing.T) {
-	t.Parallel()
-	const limit = 150 * ms
-	for name, policy := range map[string]idle.Policy{
-		"idle": {IdleTimeout: limit},
-		"read": {ReadTimeout: limit},
-	} {
-		for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
-			t.Run(name+" "+address[:4], func(t *testing.T) {
-				inTime := intime.Of(t, limit/4)
-				closed, onClose := closings()
-				answered := make(chan struct{}, 1)
-				s := serve(t, &handler{
-					close: onClose,
-					open: func(gnet.Conn) ([]byte, gnet.Action) {
-						time.Sleep(2 * limit)
-						answered <- struct{}{}
-						return []byte("!"), gnet.None
-					},
-					traffic: func(c gnet.Conn) gnet.Action {
-						c.Discard(-1)
-						time.Sleep(2 * limit)
-						c.Write([]byte("!"))
-						answered <- struct{}{}
-						return gnet.None
-					},
-				}, policy, nil, []string{address}, gnet.WithNumEventLoop(1))
-				nc := dial(t, s.address)
-				for range 4 {
-					delayAcknowledgements(nc)
-					select {
-					case <-answered:
-					case got := <-closed:
-						inTime.Fatal("closed: ", got.err)
-					}
-					time.Sleep(limit / 3)
-					if len(closed) > 0 {
-						inTime.Fatal("closed: ", receive(t, closed).err)
-					}
-					if _, err := nc.Read(make([]byte, 1)); err != nil {
-						inTime.Fatal("instead of an answer: ", err)
-					}
-					nc.Write([]byte("?"))
-				}
-			})
-		}
 	}
 }

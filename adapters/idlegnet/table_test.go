@@ -6,31 +6,17 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/panjf2000/gnet/v2"
-
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// fake is a connection without a socket.
-type fake struct {
-	gnet.Conn
-	fd, in, out int
-}
-
-func (f *fake) Fd() int               { return f.fd }
-func (f *fake) InboundBuffered() int  { return f.in }
-func (f *fake) OutboundBuffered() int { return f.out }
-
 func TestTable(t *testing.T) {
 	var tab table
-	fds := []int{0, 1, 4095, 4096, 5000, 1 << 20}
 	var conns []*conn
-	for _, fd := range fds {
-		f := &fake{fd: fd}
-		if tab.get(f) != nil {
+	for _, fd := range []int{0, 1, 4095, 4096, 5000, 1 << 20} {
+		s := &conn{c: &fake{fd: fd}}
+		if tab.get(s.c) != nil {
 			t.Error("there is a conn of ", fd)
 		}
-		s := &conn{c: f}
 		tab.put(s)
 		conns = append(conns, s)
 	}
@@ -48,7 +34,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	// The descriptor is reused before somebody lets go of the old connection.
-	old, next := conns[0], &conn{c: &fake{fd: fds[0]}}
+	old, next := conns[0], &conn{c: &fake{fd: conns[0].c.Fd()}}
 	tab.put(next)
 	tab.remove(old)
 	if tab.get(next.c) != next || tab.get(old.c) != nil {
@@ -66,29 +52,22 @@ func TestSize(t *testing.T) {
 	if strconv.IntSize != 64 {
 		t.Skip("it is of 64-bit systems")
 	}
-	if size := unsafe.Sizeof(conn{}); size > 168 {
-		t.Errorf("a conn takes %d bytes, at most 168 are allowed", size)
-	}
-	if size := unsafe.Sizeof(rare{}); size > 32 {
-		t.Errorf("a rare takes %d bytes, at most 32 are allowed", size)
+	if c, r := unsafe.Sizeof(conn{}), unsafe.Sizeof(rare{}); c > 168 || r > 32 {
+		t.Errorf("a conn takes %d bytes, and a rare %d; at most 168 and 32 are allowed", c, r)
 	}
 }
 
 // TestRareIsShared: what one connection has of its own is not of the others.
 func TestRareIsShared(t *testing.T) {
-	h := wrap(t, &handler{traffic: func(gnet.Conn) gnet.Action { return gnet.None }}, idle.Policy{WriteTimeout: time.Minute}, nil)
-	h.OnBoot(gnet.Engine{})
-	defer h.OnShutdown(gnet.Engine{})
+	h := booted(t, &handler{traffic: leave}, idle.Policy{WriteTimeout: time.Minute}, nil)
 	phase, err := h.Phase(idle.Policy{WriteTimeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var conns []*onRefusing
-	loop := new(refusing)
-	for i := range 4 {
-		c := &onRefusing{lone{fake: fake{fd: i + 1}}, loop}
-		conns = append(conns, c)
-		h.OnOpen(c)
+	conns, loop := make([]*fake, 4), &fakeLoop{}
+	for i := range conns {
+		conns[i] = &fake{fd: i + 1, loop: loop}
+		h.OnOpen(conns[i])
 	}
 	common := h.table.get(conns[3]).rare
 	before := *common

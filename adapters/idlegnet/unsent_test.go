@@ -4,10 +4,7 @@ package idlegnet
 
 import (
 	"errors"
-	"net"
 	"runtime"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,48 +13,56 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestMaxUnsent: a client that doesn't read is ended when gnet holds back too much for it,
-// long before WriteTimeout.
+// TestMaxUnsent: a client that doesn't read is ended when gnet holds back too much for it, long
+// before WriteTimeout. If that isn't too much, a visit finds it.
 func TestMaxUnsent(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("gnet holds nothing back there")
 	}
-	var own atomic.Pointer[Handler]
-	ways := map[string]func(gnet.Conn) []byte{
-		"Write":    func(c gnet.Conn) []byte { c.Write(make([]byte, flood)); return nil },
-		"returned": func(gnet.Conn) []byte { return make([]byte, flood) },
-		"AsyncWrite": func(c gnet.Conn) []byte {
-			c.AsyncWrite(make([]byte, flood), func(c gnet.Conn, err error) error {
-				if err == nil {
-					own.Load().Conn(c).Sent(0)
-				}
-				return nil
-			})
-			return nil
+	big := make([]byte, flood)
+	for name, handle := range map[string]func() *handler{
+		"returned": func() *handler { return &handler{greeting: big} },
+		"Write": func() *handler {
+			return &handler{open: func(c gnet.Conn) gnet.Action { c.Write(big); return gnet.None }}
 		},
-	}
-	for name, write := range ways {
-		for unsent, ends := range map[int]bool{flood / 2: true, 2 * flood: false} {
+		"AsyncWrite": func() *handler {
+			h := &handler{}
+			h.open = func(c gnet.Conn) gnet.Action {
+				c.AsyncWrite(big, func(c gnet.Conn, err error) error {
+					if err == nil {
+						h.wrapped.Conn(c).Sent(0)
+					}
+					return nil
+				})
+				return gnet.None
+			}
+			return h
+		},
+	} {
+		for most, ends := range map[int]bool{flood / 2: true, 2 * flood: false} {
 			t.Run(name, func(t *testing.T) {
-				closed, onClose := closings()
-				h := &handler{close: onClose, open: func(c gnet.Conn) ([]byte, gnet.Action) { return write(c), gnet.None }}
-				s := serve(t, h, idle.Policy{WriteTimeout: time.Hour}, &Options{MaxUnsent: unsent}, tcp(), gnet.WithNumEventLoop(1))
-				own.Store(s.Handler)
+				s := serve(t, handle(), idle.Policy{WriteTimeout: time.Hour}, &Options{MaxUnsent: most}, gnet.WithNumEventLoop(1))
 				nc := dial(t, s.address)
-				if !ends {
-					read(t, nc, flood)
+				if ends {
+					var timeout *idle.TimeoutError
+					if err := receive(t, s.closed).err; !errors.As(err, &timeout) || timeout.Cause != "max_unsent" {
+						t.Errorf("closed by %v", err)
+					}
 					return
 				}
-				var timeout *idle.TimeoutError
-				if err := receive(t, closed).err; !errors.As(err, &timeout) || timeout.Cause != "max_unsent" {
-					t.Errorf("closed by %v", err)
+				waits := func() (unsent int) {
+					if err := s.Tracker().Visit(t.Context(), func(i idle.Info) { unsent += i.Unsent() }); err != nil || unsent > flood {
+						t.Fatalf("%d bytes: %v", unsent, err)
+					}
+					return unsent
 				}
+				await(t, func() bool { return waits() > 0 })
+				read(t, nc, flood)
+				await(t, func() bool { return waits() == 0 })
+				s.wantOpen(t)
 			})
 		}
-	}
-	if _, err := Wrap(&handler{}, idle.Policy{WriteTimeout: time.Hour}, &Options{MaxUnsent: -1}); err == nil || !strings.Contains(err.Error(), "idlegnet: Options.MaxUnsent is -1") {
-		t.Errorf("a negative one: %v", err)
 	}
 }
 
@@ -65,67 +70,14 @@ func TestMaxUnsent(t *testing.T) {
 // This greeting is longer than MaxUnsent, but the kernel takes it at once.
 func TestMaxUnsentOfAGreeting(t *testing.T) {
 	t.Parallel()
-	greeting := make([]byte, 20<<10)
-	h := &handler{
-		open:    func(gnet.Conn) ([]byte, gnet.Action) { return greeting, gnet.None },
-		traffic: func(c gnet.Conn) gnet.Action { c.Next(-1); c.Write([]byte("pong")); return gnet.None },
-	}
-	s := serve(t, h, idle.Policy{WriteTimeout: time.Hour}, &Options{MaxUnsent: 16 << 10}, tcp(), gnet.WithNumEventLoop(1))
+	h := &handler{greeting: make([]byte, 20<<10)}
+	s := serve(t, h, idle.Policy{WriteTimeout: time.Hour}, &Options{MaxUnsent: 16 << 10}, gnet.WithNumEventLoop(1))
 	nc := dial(t, s.address)
-	read(t, nc, len(greeting))
-	// The answer shows that the loop has been through the passes and tasks of OnOpen.
-	for range 3 {
-		if _, err := nc.Write([]byte("ping")); err != nil {
-			t.Fatal(err)
-		}
-		read(t, nc, len("pong"))
+	read(t, nc, len(h.greeting))
+	for range 3 { // so that the loop has been through the passes and tasks of OnOpen
+		exchange(t, nc, "ping")
 	}
 	if st := s.Stats(); len(st.Causes) > 0 {
 		t.Errorf("ended: %+v", st.Causes)
-	}
-}
-
-// TestUnsentIsCounted: a visit finds how many bytes gnet holds back.
-func TestUnsentIsCounted(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("gnet holds nothing back there")
-	}
-	h := &handler{open: func(c gnet.Conn) ([]byte, gnet.Action) { return make([]byte, flood), gnet.None }}
-	s := serve(t, h, idle.Policy{WriteTimeout: time.Hour}, nil, tcp(), gnet.WithNumEventLoop(1))
-	nc := dial(t, s.address)
-	await := func(conns int) {
-		t.Helper()
-		for begun := time.Now(); ; time.Sleep(ms) {
-			live, waiting, unsent := 0, 0, 0
-			err := s.Tracker().Visit(t.Context(), func(i idle.Info) {
-				live++
-				n := i.Unsent()
-				if unsent += n; n > 0 {
-					waiting++
-				}
-			})
-			if err != nil || time.Since(begun) > patience {
-				t.Fatalf("%d live, %d with %d bytes: %v", live, waiting, unsent, err)
-			}
-			if live == 1 && waiting == conns && unsent <= flood {
-				return
-			}
-		}
-	}
-	await(1)
-	read(t, nc, flood)
-	await(0)
-}
-
-// read reads n bytes.
-func read(t *testing.T, nc net.Conn, n int) {
-	t.Helper()
-	for b := make([]byte, 64<<10); n > 0; {
-		got, err := nc.Read(b)
-		if err != nil {
-			t.Fatalf("%v, with %d bytes to come", err, n)
-		}
-		n -= got
 	}
 }

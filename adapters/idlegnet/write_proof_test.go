@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,79 +23,83 @@ const flood = 16 << 20 // bytes, more than the socket buffers of server and clie
 // small keeps the kernel's buffers small, so that little is hidden in them.
 var small = []gnet.Option{gnet.WithSocketSendBuffer(16 << 10), gnet.WithNumEventLoop(1)}
 
+// onRequest returns an OnTraffic that writes n bytes for each that has come.
+func onRequest(n int) func(gnet.Conn) gnet.Action {
+	return func(c gnet.Conn) gnet.Action {
+		b, _ := c.Next(-1)
+		c.Write(make([]byte, n*len(b)))
+		return gnet.None
+	}
+}
+
+// push writes b again and again, until the test is over.
+func push(t *testing.T, c gnet.Conn, b []byte, every time.Duration) {
+	go func() {
+		for {
+			select {
+			case <-t.Context().Done():
+				return
+			case <-time.After(every):
+				c.AsyncWrite(b, nil)
+			}
+		}
+	}()
+}
+
 // TestStoppedReader has all kinds of writes to a client that does not read, on
 // TCP and Unix sockets, while the client keeps sending.
 func TestStoppedReader(t *testing.T) {
 	t.Parallel()
 	const limit = 200 * ms
 	big := make([]byte, flood)
-	ways := map[string]func(*handler, chan time.Time){
-		"in OnOpen": func(h *handler, begun chan time.Time) {
-			h.open = func(c gnet.Conn) ([]byte, gnet.Action) { begun <- time.Now(); return big, gnet.None }
+	for name, prepare := range map[string]func(t *testing.T, h *handler, begun func()){
+		"in OnOpen": func(_ *testing.T, h *handler, begun func()) {
+			h.greeting = big
+			h.open = func(gnet.Conn) gnet.Action { begun(); return gnet.None }
 		},
-		"in OnTraffic": func(h *handler, begun chan time.Time) {
+		"in OnTraffic": func(_ *testing.T, h *handler, begun func()) {
 			once := false
 			h.traffic = func(c gnet.Conn) gnet.Action {
-				c.Discard(-1)
 				if !once {
 					once = true
-					begun <- time.Now()
+					begun()
 					c.Write(big)
 				}
+				return discard(c)
+			}
+		},
+		"AsyncWrite": func(_ *testing.T, h *handler, begun func()) {
+			h.open = func(c gnet.Conn) gnet.Action {
+				time.AfterFunc(limit*5/2, func() { // so that limits were looked at before
+					begun()
+					c.AsyncWrite(big, nil)
+				})
 				return gnet.None
 			}
 		},
-		"AsyncWrite": func(h *handler, begun chan time.Time) {
-			h.open = func(c gnet.Conn) ([]byte, gnet.Action) {
-				go func() {
-					time.Sleep(limit * 5 / 2) // so that limits were looked at before
-					begun <- time.Now()
-					c.AsyncWrite(big, nil)
-				}()
-				return nil, gnet.None
+		"many small AsyncWrites": func(t *testing.T, h *handler, begun func()) {
+			h.open = func(c gnet.Conn) gnet.Action {
+				begun()
+				push(t, c, big[:64<<10], ms)
+				return gnet.None
 			}
-			h.traffic = func(c gnet.Conn) gnet.Action { c.Discard(-1); return gnet.None }
 		},
-		"many small AsyncWrites": func(h *handler, begun chan time.Time) {
-			h.open = func(c gnet.Conn) ([]byte, gnet.Action) {
-				go func() {
-					begun <- time.Now()
-					var err atomic.Pointer[error]
-					for err.Load() == nil {
-						c.AsyncWrite(big[:64<<10], func(_ gnet.Conn, e error) error {
-							if e != nil {
-								err.Store(&e)
-							}
-							return nil
-						})
-						time.Sleep(ms)
-					}
-				}()
-				return nil, gnet.None
-			}
-			h.traffic = func(c gnet.Conn) gnet.Action { c.Discard(-1); return gnet.None }
-		},
-	}
-	for name, way := range ways {
-		for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
-			t.Run(name+" "+address[:4], func(t *testing.T) {
-				closed, onClose := closings()
-				h := &handler{close: onClose}
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, at []string) {
 				begun := make(chan time.Time, 1)
-				way(h, begun)
-				s := serve(t, h, idle.Policy{WriteTimeout: limit, IdleTimeout: time.Minute}, nil, []string{address}, small...)
+				h := &handler{at: at, traffic: discard}
+				prepare(t, h, func() { begun <- time.Now() })
+				s := serve(t, h, idle.Policy{WriteTimeout: limit, IdleTimeout: time.Minute}, nil, small...)
 				nc := dial(t, s.address)
 				go func() {
 					for err := error(nil); err == nil && name != "AsyncWrite"; time.Sleep(5 * ms) {
 						_, err = nc.Write([]byte{'x'})
 					}
 				}()
-				since := receive(t, begun)
-				got := receive(t, closed)
-				expectTimeout(t, got, idle.ReasonWrite, since, limit)
-				t.Logf("closed %v after the write", got.at.Sub(since))
+				s.wantTimeout(t, idle.ReasonWrite, receive(t, begun), limit)
 			})
-		}
+		})
 	}
 }
 
@@ -109,9 +112,9 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	}
 	const limit = 1500 * ms // much longer than what the kernel needs to find out that nothing moves
 	for name, c := range map[string]struct {
-		network string
-		policy  idle.Policy
-		reason  idle.Reason
+		at     string
+		policy idle.Policy
+		reason idle.Reason
 	}{
 		"idle unix":             {"unix://", idle.Policy{IdleTimeout: limit}, idle.ReasonIdle},
 		"idle before write":     {"unix://", idle.Policy{IdleTimeout: limit, WriteTimeout: 2 * limit}, idle.ReasonIdle},
@@ -120,17 +123,15 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime := intime.Of(t, limit/4)
-			closed, onClose := closings()
 			begun := make(chan time.Time, 1)
-			s := serve(t, &handler{close: onClose, open: func(c gnet.Conn) ([]byte, gnet.Action) {
+			s := serve(t, &handler{at: []string{c.at}, open: func(c gnet.Conn) gnet.Action {
 				begun <- time.Now()
 				c.Write(make([]byte, flood))
-				return nil, gnet.None
-			}}, c.policy, nil, []string{c.network}, small...)
+				return gnet.None
+			}}, c.policy, nil, small...)
 			nc := dial(t, s.address)
 			since := receive(t, begun)
-			got := receive(t, closed)
-			expectTimeout(t, got, c.reason, since, limit)
+			got := s.wantTimeout(t, c.reason, since, limit)
 			// On a busy machine the kernel may still move bytes to the peer much later.
 			if arrived := time.Now().Add(-kernel.InspectConn(nc).In); arrived.Before(got.at) && arrived.After(since) {
 				t.Logf("the last bytes arrived after %v", arrived.Sub(since))
@@ -149,28 +150,21 @@ func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * ms
 	big := make([]byte, flood)
-	for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
-		for _, how := range []string{"write", "async", "trickle"} {
-			t.Run(how+" "+address[:4], func(t *testing.T) {
+	for how, write := range map[string]func(t *testing.T, c gnet.Conn){
+		"write": func(_ *testing.T, c gnet.Conn) { c.Write(big) },
+		"async": func(_ *testing.T, c gnet.Conn) { c.AsyncWrite(big, nil) },
+		"trickle": func(t *testing.T, c gnet.Conn) { // so that what is held back does not shrink
+			c.Write(big[:flood/2])
+			push(t, c, big[:64<<10], 4*ms)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, at []string) {
 				if how == "trickle" && !kernel.SeesOutput {
 					t.Skip("the kernel does not tell how much of it has left")
 				}
-				closed, onClose := closings()
-				stop := make(chan struct{})
-				defer close(stop)
-				h := &handler{close: onClose, open: func(c gnet.Conn) ([]byte, gnet.Action) {
-					switch how {
-					case "write":
-						c.Write(big)
-					case "async":
-						c.AsyncWrite(big, nil)
-					case "trickle": // so that what is held back does not shrink
-						c.Write(big[:flood/2])
-						go pushUntil(stop, c, big[:64<<10], 4*ms)
-					}
-					return nil, gnet.None
-				}}
-				s := serve(t, h, idle.Policy{WriteTimeout: limit, IdleTimeout: time.Minute}, nil, []string{address}, small...)
+				s := serve(t, &handler{at: at, open: func(c gnet.Conn) gnet.Action { write(t, c); return gnet.None }},
+					idle.Policy{WriteTimeout: limit, IdleTimeout: time.Minute}, nil, small...)
 				nc := dial(t, s.address)
 				var last time.Time
 				inTime := intime.Of(t, limit/4)
@@ -180,23 +174,10 @@ func TestSlowReader(t *testing.T) {
 						inTime.Fatal("cut off: ", err)
 					}
 				}
-				if len(closed) > 0 {
-					inTime.Fatal("cut off: ", receive(t, closed).err)
-				}
-				expectTimeout(t, receive(t, closed), idle.ReasonWrite, last, limit)
+				s.wantOpen(inTime)
+				s.wantTimeout(t, idle.ReasonWrite, last, limit)
 			})
-		}
-	}
-}
-
-func pushUntil(stop chan struct{}, c gnet.Conn, b []byte, every time.Duration) {
-	for {
-		select {
-		case <-stop:
-			return
-		case <-time.After(every):
-			c.AsyncWrite(b, nil)
-		}
+		})
 	}
 }
 
@@ -204,43 +185,26 @@ func pushUntil(stop chan struct{}, c gnet.Conn, b []byte, every time.Duration) {
 func TestBacklogHasItsGrace(t *testing.T) {
 	t.Parallel()
 	const grace = 500 * ms
-	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
-		c.Discard(-1)
-		c.Write(make([]byte, flood))
-		return gnet.None
-	}}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: grace}}, nil, []string{"unix://"}, small...)
+	s := serve(t, &handler{at: []string{"unix://"}, traffic: onRequest(flood)},
+		idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: grace}}, nil, small...)
 	nc := dial(t, s.address)
 	time.Sleep(grace + 4*grace/5)
 	since := time.Now()
 	nc.Write([]byte{'x'})
-	expectTimeout(t, receive(t, closed), idle.ReasonMinWriteRate, since, grace)
+	s.wantTimeout(t, idle.ReasonMinWriteRate, since, grace)
 }
 
-// TestPingThatIsHeldBack by gnet is no sign that the peer takes anything.
-func TestPingThatIsHeldBack(t *testing.T) {
+// TestPeerThatTakesNothingIsReset, or the kernel would keep for minutes what waits to be taken. A ping
+// that gnet holds back is no sign that the peer takes anything.
+func TestPeerThatTakesNothingIsReset(t *testing.T) {
 	t.Parallel()
 	const interval, limit = 100 * ms, 500 * ms
-	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose, open: func(gnet.Conn) ([]byte, gnet.Action) {
-		return make([]byte, flood), gnet.None
-	}}, idle.Policy{
+	s := serve(t, &handler{greeting: make([]byte, flood)}, idle.Policy{
 		WriteTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: interval, Misses: 30},
-	}, &Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte{'?'}); return err }}, tcp(), small...)
+	}, &Options{Ping: ping}, small...)
 	since := time.Now()
-	dial(t, s.address)
-	expectTimeout(t, receive(t, closed), idle.ReasonWrite, since, limit)
-}
-
-// TestWhoTakesNothingIsReset, or the kernel would keep for minutes what waits to
-// be taken.
-func TestWhoTakesNothingIsReset(t *testing.T) {
-	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose, open: func(c gnet.Conn) ([]byte, gnet.Action) {
-		return make([]byte, flood), gnet.None
-	}}, idle.Policy{WriteTimeout: 100 * ms}, nil, tcp(), small...)
 	nc := dial(t, s.address)
-	receive(t, closed)
+	s.wantTimeout(t, idle.ReasonWrite, since, limit)
 	if _, err := io.Copy(io.Discard, nc); err == nil || runtime.GOOS == "linux" && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client gets %v", err)
 	}
@@ -251,12 +215,8 @@ func TestWhoTakesNothingIsReset(t *testing.T) {
 func TestNothingWaits(t *testing.T) {
 	t.Parallel()
 	const limit = 100 * ms
-	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
-		c.Discard(-1)
-		c.Write(make([]byte, 1<<20))
-		return gnet.None
-	}}, idle.Policy{WriteTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: limit}}, nil, tcp(), small...)
+	s := serve(t, &handler{traffic: onRequest(1 << 20)},
+		idle.Policy{WriteTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: limit}}, nil, small...)
 	inTime := intime.Of(t, limit/4)
 	nc := dial(t, s.address)
 	for range 4 {
@@ -266,54 +226,32 @@ func TestNothingWaits(t *testing.T) {
 		}
 		time.Sleep(3 * limit)
 	}
-	if len(closed) > 0 {
-		inTime.Error("closed: ", receive(t, closed).err)
-	}
+	s.wantOpen(inTime)
 }
 
 // TestPushIsActivity sends to a client that only reads: it is not idle.
 func TestPushIsActivity(t *testing.T) {
 	t.Parallel()
 	const limit = 400 * ms
-	for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
-		t.Run(address[:4], func(t *testing.T) {
-			closed, onClose := closings()
-			stop := make(chan struct{})
-			var h *Handler
-			var pushed atomic.Value // when the last push was begun
-			inTime := intime.Of(t, limit/4)
-			user := &handler{close: onClose, open: func(c gnet.Conn) ([]byte, gnet.Action) {
-				go func() {
-					for {
-						select {
-						case <-stop:
-							return
-						case <-time.After(limit / 20):
-							pushed.Store(time.Now())
-							c.AsyncWrite([]byte{'x'}, func(c gnet.Conn, err error) error {
-								if address == "unix://" {
-									h.Conn(c).Sent(1)
-								}
-								return nil
-							})
-						}
-					}
-				}()
-				return nil, gnet.None
-			}}
-			h = wrap(t, user, idle.Policy{IdleTimeout: limit}, nil)
-			s := start(t, user, h, []string{address}, nil)
-			go io.Copy(io.Discard, dial(t, s.address))
-			time.Sleep(4 * limit)
-			close(stop)
-			if len(closed) > 0 {
-				inTime.Error("closed: ", receive(t, closed).err)
-				return
-			}
-			got := receive(t, closed)
-			expectTimeout(t, got, idle.ReasonIdle, pushed.Load().(time.Time), limit)
-		})
-	}
+	onBoth(t, func(t *testing.T, at []string) {
+		unix := at[0] == "unix://"
+		inTime := intime.Of(t, limit/4)
+		s := serve(t, &handler{at: at}, idle.Policy{IdleTimeout: limit}, nil)
+		go io.Copy(io.Discard, dial(t, s.address))
+		c := receive(t, s.opened)
+		var pushed time.Time
+		for begun := time.Now(); time.Since(begun) < 4*limit; time.Sleep(limit / 20) {
+			pushed = time.Now()
+			c.AsyncWrite([]byte{'x'}, func(c gnet.Conn, _ error) error {
+				if unix {
+					s.Conn(c).Sent(1)
+				}
+				return nil
+			})
+		}
+		s.wantOpen(inTime)
+		s.wantTimeout(t, idle.ReasonIdle, pushed, limit)
+	})
 }
 
 // TestMinWriteRate has one client that drains fast enough and one that does
@@ -321,39 +259,32 @@ func TestPushIsActivity(t *testing.T) {
 func TestMinWriteRate(t *testing.T) {
 	t.Parallel()
 	const rate, grace = 4 << 20, 300 * ms
-	policy := idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: rate, Grace: grace}}
 	drain := func(nc net.Conn, bytesPerSecond int, until func(drained int) bool) {
-		const chunk = 64 << 10
 		for begun, n := time.Now(), 0; !until(n); {
-			if n < int(time.Since(begun).Seconds()*float64(bytesPerSecond)) {
-				m, err := io.ReadFull(nc, make([]byte, chunk))
-				if n += m; err != nil {
-					return
-				}
+			if n >= int(time.Since(begun).Seconds()*float64(bytesPerSecond)) {
+				time.Sleep(ms)
 				continue
 			}
-			time.Sleep(ms)
+			m, err := io.ReadFull(nc, make([]byte, 64<<10))
+			if n += m; err != nil {
+				return
+			}
 		}
 	}
-	for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
-		t.Run(address[:4], func(t *testing.T) {
-			closed, onClose := closings()
-			s := serve(t, &handler{close: onClose, open: func(c gnet.Conn) ([]byte, gnet.Action) {
-				c.AsyncWrite(make([]byte, 2*flood), nil)
-				return nil, gnet.None
-			}}, policy, nil, []string{address}, gnet.WithSocketSendBuffer(256<<10))
-			inTime := intime.Of(t, grace/4)
-			begun := time.Now()
-			drain(dial(t, s.address), 3*rate, func(n int) bool { return time.Since(begun) > 4*grace || n > flood })
-			if len(closed) > 0 {
-				inTime.Fatal("the fast one was closed: ", receive(t, closed).err)
-			}
-			receive(t, closed) // now that it has stopped
-			begun = time.Now()
-			drain(dial(t, s.address), rate/8, func(int) bool { return len(closed) > 0 || time.Since(begun) > patience })
-			expectTimeout(t, receive(t, closed), idle.ReasonMinWriteRate, begun, grace)
-		})
-	}
+	onBoth(t, func(t *testing.T, at []string) {
+		s := serve(t, &handler{at: at, open: func(c gnet.Conn) gnet.Action {
+			c.AsyncWrite(make([]byte, 2*flood), nil)
+			return gnet.None
+		}}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: rate, Grace: grace}}, nil, gnet.WithSocketSendBuffer(256<<10))
+		inTime := intime.Of(t, grace/4)
+		begun := time.Now()
+		drain(dial(t, s.address), 3*rate, func(n int) bool { return time.Since(begun) > 4*grace || n > flood })
+		s.wantOpen(inTime)
+		receive(t, s.closed) // now that it has stopped
+		begun = time.Now()
+		drain(dial(t, s.address), rate/8, func(int) bool { return len(s.closed) > 0 || time.Since(begun) > patience })
+		s.wantTimeout(t, idle.ReasonMinWriteRate, begun, grace)
+	})
 }
 
 // TestSteadyReaderOfUnixSocket reads at twice the rate. The kernel takes nothing until it has read most of
@@ -363,19 +294,16 @@ func TestSteadyReaderOfUnixSocket(t *testing.T) {
 	if !kernel.SeesOutput {
 		t.Skip("the kernel does not tell")
 	}
-	const rate, size = 16 << 10, 400 << 10
-	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose, open: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, size), gnet.None }},
-		idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: rate, Grace: time.Second}}, nil, []string{"unix://"})
+	const rate, size, part = 16 << 10, 400 << 10, 4 << 10
+	s := serve(t, &handler{at: []string{"unix://"}, greeting: make([]byte, size)},
+		idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: rate, Grace: time.Second}}, nil)
 	nc := dial(t, s.address)
 	begun := time.Now()
-	for read := 0; read < size; {
-		n, err := io.ReadFull(nc, make([]byte, 4<<10))
-		read += n
-		if err != nil && read < size {
-			t.Fatalf("%d bytes read in %v: %v, %v", read, time.Since(begun), err, receive(t, closed).err)
+	for n := part; n <= size; n += part {
+		if _, err := io.ReadFull(nc, make([]byte, part)); err != nil {
+			t.Fatalf("%d bytes read in %v: %v, %v", n, time.Since(begun), err, receive(t, s.closed).err)
 		}
-		time.Sleep(time.Until(begun.Add(time.Duration(read) * time.Second / (2 * rate))))
+		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / (2 * rate))))
 	}
 }
 
@@ -390,12 +318,7 @@ func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 	for name, part := range map[string]int{"without a wait": 4 << 10, "after a wait": flood} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			closed, onClose := closings()
-			s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
-				b, _ := c.Next(-1)
-				c.Write(make([]byte, len(b)*part))
-				return gnet.None
-			}}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: grace}}, nil, tcp(), small...)
+			s := serve(t, &handler{traffic: onRequest(part)}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: grace}}, nil, small...)
 			nc := dial(t, s.address)
 			inTime := intime.Of(t, grace/2)
 			for range max(1, 2<<20/part) { // a minute's worth
@@ -406,7 +329,7 @@ func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 			}
 			since := time.Now()
 			nc.Write(make([]byte, max(1, flood/part)))
-			expectTimeout(t, receive(t, closed), idle.ReasonMinWriteRate, since, grace)
+			s.wantTimeout(t, idle.ReasonMinWriteRate, since, grace)
 		})
 	}
 }

@@ -14,78 +14,58 @@ import (
 // then on, not from the first look of the tracker, and what has gone before it is
 // not hidden by what it writes.
 func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
-	c := &lone{fake: fake{fd: 1 << 20}}
+	c := &fake{fd: 1 << 20, loop: &fakeLoop{}}
 	var writes int
-	h := wrap(t, &handler{
-		open:    func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 10), gnet.None },
-		traffic: func(gnet.Conn) gnet.Action { c.out += writes; return gnet.None },
+	h := booted(t, &handler{
+		greeting: make([]byte, 10),
+		traffic:  func(gnet.Conn) gnet.Action { c.out += writes; return gnet.None },
 	}, idle.Policy{WriteTimeout: time.Minute}, &Options{
 		OnTimeout: func(gnet.Conn, *idle.TimeoutError) bool { c.in = 0; c.out++; return true },
 		Ping:      func(gnet.Conn) error { c.out++; return nil },
 		OnDrain:   func(gnet.Conn) { c.out++ },
 	})
-	h.OnBoot(gnet.Engine{})
-	defer h.OnShutdown(gnet.Engine{})
-	want := func(when string, left, gone int) {
-		t.Helper()
-		switch b := h.table.get(c).rare.backlog; {
-		case left == 0 && b != nil:
-			t.Errorf("%s: %d held", when, b.held)
-		case left > 0 && (b == nil || b.held != left || b.sent != gone):
-			t.Errorf("%s: %+v, want %d left and %d gone", when, b, left, gone)
-		}
-	}
-	h.OnOpen(c)
-	want("what OnOpen returned", 10, 0)
-	h.OnTraffic(c)
-	want("when it is gone", 0, 0)
-	writes = 100
-	h.OnTraffic(c)
-	want("what OnTraffic wrote", 100, 0)
-	c.in, c.out, writes = 7, 60, 40
-	h.OnTraffic(c)
-	want("as much as was gone before", 100, 40)
-
-	// The callbacks of a pass.
-	track := h.table.get(c)
-	h.hooks.OnTimeout((*Conn)(track), &idle.TimeoutError{Reason: idle.ReasonIdle})
-	want("what OnTimeout wrote", 101, 40)
-	if track.rare.inbound != 0 {
-		t.Errorf("OnTimeout left %d bytes", track.rare.inbound)
-	}
-	h.hooks.Ping((*Conn)(track))
-	want("what Ping wrote", 102, 40)
-	h.hooks.OnDrain((*Conn)(track))
-	want("what OnDrain wrote", 103, 40)
-
-	// What waits as a phase is entered begins to wait then, by its limits.
-	before := track.rare.backlog
 	phase, err := h.Phase(idle.Policy{WriteTimeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Conn(c).Enter(phase)
-	want("in the next phase", 103, 0)
-	if track.rare.backlog == before {
-		t.Errorf("in the next phase: %+v", track.rare.backlog)
+	h.OnOpen(c)
+	s := h.table.get(c)
+	owner := (*Conn)(s)
+	var last *backlog
+	for _, step := range []struct {
+		name       string
+		do         func()
+		left, gone int // bytes
+	}{
+		{"what OnOpen returned", func() {}, 10, 0},
+		{"when it is gone", func() { h.OnTraffic(c) }, 0, 0},
+		{"what OnTraffic wrote", func() { writes = 100; h.OnTraffic(c) }, 100, 0},
+		{"as much as was gone before", func() { c.in, c.out, writes = 7, 60, 40; h.OnTraffic(c) }, 100, 40},
+		{"what OnTimeout wrote", func() { h.hooks.OnTimeout(owner, &idle.TimeoutError{Reason: idle.ReasonIdle}) }, 101, 40},
+		{"what Ping wrote", func() { h.hooks.Ping(owner) }, 102, 40},
+		{"what OnDrain wrote", func() { h.hooks.OnDrain(owner) }, 103, 40},
+		{"what waits as a phase is entered", func() { last = s.rare.backlog; owner.Enter(phase) }, 103, 0}, // begins to wait then, by its limits
+	} {
+		step.do()
+		b := s.rare.backlog
+		if (b == nil) != (step.left == 0) || b != nil && (b.held != step.left || b.sent != step.gone) {
+			t.Errorf("%s: %+v, want %d left and %d gone", step.name, b, step.left, step.gone)
+		}
+	}
+	if s.rare.inbound != 0 || s.rare.backlog == last {
+		t.Errorf("OnTimeout left %d bytes; in the next phase the backlog is %+v", s.rare.inbound, s.rare.backlog)
 	}
 	h.OnClose(c, nil)
-	track.afterCallback() // of a callback that has closed it
-	if h.table.get(c) != nil || !track.closed() {
+	s.afterCallback() // of a callback that has closed it
+	if h.table.get(c) != nil || !s.closed() {
 		t.Error("it is not forgotten")
 	}
 }
 
 // TestProgress: what the kernel tells about a backlog is told on once.
 func TestProgress(t *testing.T) {
-	h := wrap(t, &handler{}, idle.Policy{WriteTimeout: time.Minute}, nil)
-	h.OnBoot(gnet.Engine{})
-	defer h.OnShutdown(gnet.Engine{})
-	phase, err := h.Phase(idle.Policy{WriteTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &conn{loop: &loop{run: &run{}}, rare: &rare{phase: phase, backlog: &backlog{}}}
+	h := booted(t, &handler{}, idle.Policy{WriteTimeout: time.Minute}, nil)
+	s := &conn{loop: &loop{run: &run{}}, rare: &rare{phase: h.Tracker().Initial(), backlog: &backlog{}}}
 	progress := func(r kernel.Report) (e idle.SocketState) { s.addProgress(&e, r); return e }
 	for _, acked := range []uint64{5, 10} { // TCP
 		if p := progress(kernel.Report{Out: 1, Acked: acked, AckedKnown: true}); p.Unreported != 5 {

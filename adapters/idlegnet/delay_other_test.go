@@ -1,7 +1,0 @@
-//go:build !linux
-
-package idlegnet
-
-import "net"
-
-func delayAcknowledgements(net.Conn) {}
