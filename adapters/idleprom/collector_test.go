@@ -61,27 +61,15 @@ func TestDoc(t *testing.T) {
 
 func TestNewFails(t *testing.T) {
 	tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
-	for _, test := range []struct {
-		name     string
-		trackers map[string]*idle.Tracker
-		says     []string
-	}{
-		{"no tracker", nil, []string{"no trackers"}},
-		{"nil tracker", map[string]*idle.Tracker{"a": tr, "b": nil}, []string{`tracker "b" is nil`, "idle.New"}},
-		{"empty name", map[string]*idle.Tracker{"": tr}, []string{"name of a tracker is empty"}},
-		{"invalid name", map[string]*idle.Tracker{"a\xff": tr}, []string{`"a\xff"`, "UTF-8"}},
+	for want, trackers := range map[string]map[string]*idle.Tracker{
+		"idleprom: there are no trackers":                            nil,
+		`idleprom: tracker "b" is nil; make it with idle.New`:        {"a": tr, "b": nil},
+		"idleprom: the name of a tracker is empty":                   {"": tr},
+		`idleprom: the name "a\xff" of a tracker is not valid UTF-8`: {"a\xff": tr},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			c, err := New(test.trackers, nil)
-			if c != nil || err == nil {
-				t.Fatal(c, err)
-			}
-			for _, part := range append(test.says, "idleprom: ") {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%q does not say %q", err, part)
-				}
-			}
-		})
+		if c, err := New(trackers, nil); c != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, %v; want %s", c, err, want)
+		}
 	}
 }
 

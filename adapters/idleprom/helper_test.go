@@ -2,6 +2,7 @@ package idleprom
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,14 @@ import (
 
 // patience is for what does come, however busy the machine is.
 const patience = 2 * time.Minute
+
+// virtually runs a test in virtual time, with a tracker and its collector.
+func virtually(t *testing.T, p idle.Policy, test func(t *testing.T, tr *idle.Tracker, c *Collector)) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, c := newTracker(t, p, nil)
+		test(t, tr, c)
+	})
+}
 
 // newTracker returns a tracker that is closed when the test ends, and its collector.
 func newTracker(t testing.TB, p idle.Policy, opts *idle.Options) (*idle.Tracker, *Collector) {
@@ -100,6 +109,32 @@ func (g gathering) value(t testing.TB, name, labels string) float64 {
 	}
 	return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 }
+
+// lacks checks that there are no such metrics.
+func (g gathering) lacks(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if m := g["idlewheel_"+name]; m != nil {
+			t.Errorf("there is an idlewheel_%s: %v", name, m)
+		}
+	}
+}
+
+// hasGrown checks that no count is less than before, or has gone.
+func (g gathering) hasGrown(t testing.TB, before gathering) {
+	t.Helper()
+	for name, series := range before {
+		for labels, m := range series {
+			now := g[name][labels]
+			if now.GetCounter().GetValue() < m.GetCounter().GetValue() || now.GetHistogram().GetSampleCount() < m.GetHistogram().GetSampleCount() {
+				t.Errorf("%s{%s} was %v, and is %v", name, labels, m, now)
+			}
+		}
+	}
+}
+
+// ofCensus are metrics that only a census has.
+var ofCensus = []string{"phase_connections", "ending_connections", "unsent_bytes", "unsent_connections", "census_timestamp_seconds", "census_duration_seconds"}
 
 // want checks values.
 func (g gathering) want(t testing.TB, name, labels string, want float64) {
