@@ -54,22 +54,6 @@ func TestState(t *testing.T) {
 	})
 }
 
-// TestStateIsShared: however many look, the tracker's counts and ends are copied a few
-// times a second.
-func TestStateIsShared(t *testing.T) {
-	withSite(t, Options{}, func(s *site) {
-		before := get[state](s, "/api/state")
-		s.track("a").Stop()
-		if st := get[state](s, "/api/state"); st.Counts != before.Counts || len(st.Ends) != 0 {
-			s.Errorf("at the same time, counts are %+v and %+v", before.Counts, st.Counts)
-		}
-		time.Sleep(300 * time.Millisecond)
-		if st := get[state](s, "/api/state"); st.Counts.Tracked != 1 || len(st.Ends) != 1 {
-			s.Errorf("after 300 ms, counts are %+v", st.Counts)
-		}
-	})
-}
-
 // TestCapacityAndDrain shows a capacity, what it refuses, and a drain.
 func TestCapacityAndDrain(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
@@ -103,11 +87,12 @@ func TestCapacityAndDrain(t *testing.T) {
 
 func TestConnections(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
-		other, err := s.tracker().Phase(idle.Policy{Name: "other <b>", IdleTimeout: 30 * time.Second})
-		if err != nil {
+		other := s.phase(idle.Policy{Name: "other <b>", IdleTimeout: 30 * time.Second})
+		first := &idle.Conn{}
+		if err := s.tracker().Track(first, "first", &idle.Hooks{Expire: hooks.Expire, Unsent: func(any) int { return 1000 }}); err != nil {
 			s.Fatal(err)
 		}
-		first := s.track("first")
+		first.AwaitWrite()
 		time.Sleep(time.Second)
 		s.track("second")
 		time.Sleep(time.Second)
@@ -119,6 +104,7 @@ func TestConnections(t *testing.T) {
 			"?sort=idle":              "second third first",
 			"?sort=age":               "first second third",
 			"?sort=end":               "third second first",
+			"?sort=unsent&size=1":     "first",
 			"?sort=age&size=2":        "first second",
 			"?sort=age&size=2&page=2": "third",
 			"?sort=age&size=2&page=3": "",
@@ -133,6 +119,9 @@ func TestConnections(t *testing.T) {
 		r := get[list](s, "/api/connections?sort=end").Rows[0]
 		if r.Phase != "other <b>" || r.EndsBy != "IdleTimeout" || r.EndsIn+r.Idle < 30 || r.EndsIn+r.Idle > 30.1 || r.Idle < 0.8 {
 			s.Errorf("%+v", r)
+		}
+		if r, c := get[list](s, "/api/connections?sort=unsent").Rows[0], get[state](s, "/api/state").Census; r.Unsent != 1000 || c.Unsent != 1000 || c.WithUnsent != 1 {
+			s.Errorf("%+v, %+v", r, c)
 		}
 	})
 }
@@ -182,20 +171,6 @@ func TestHostileLabels(t *testing.T) {
 	})
 }
 
-// TestLabelPanics has a function that panics. Its connections are shown all the same.
-func TestLabelPanics(t *testing.T) {
-	withLabels(t, Options{}, func(owner any) string { panic(owner) }, func(s *site) {
-		s.track("a").Stop()
-		s.track("b")
-		get[state](s, "/api/state")
-		s.track("c").Stop()
-		l, st := get[list](s, "/api/connections"), get[state](s, "/api/state")
-		if len(l.Rows) != 1 || l.Rows[0].Label != "" || st.Counts.Live != 1 {
-			s.Errorf("%+v, %+v", l, st.Counts)
-		}
-	})
-}
-
 func TestTwoTrackers(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
 		s.track("a")
@@ -215,21 +190,11 @@ func TestTwoTrackers(t *testing.T) {
 // TestPhases has an initial phase that has no name and no connection, as a listener of idlehttp
 // has. It isn't shown until it's used.
 func TestPhases(t *testing.T) {
-	withSite(t, Options{}, func(s *site) {
-		unnamed, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
-		if err != nil {
-			s.Fatal(err)
-		}
-		defer unnamed.Close()
-		s.trackers["main"] = unnamed
-		if s.h, err = New(s.trackers, nil); err != nil {
-			s.Fatal(err)
-		}
-		named, err := s.tracker().Phase(idle.Policy{Name: "keep-alive", IdleTimeout: 30 * time.Second})
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.track("a").Enter(named)
+	unnamed := func(opts *idle.Options) (*idle.Tracker, error) {
+		return idle.New(idle.Policy{IdleTimeout: time.Minute}, opts)
+	}
+	withTrackers(t, Options{}, unnamed, func(s *site) {
+		s.track("a").Enter(s.phase(idle.Policy{Name: "keep-alive", IdleTimeout: 30 * time.Second}))
 		want := func(want string) {
 			s.Helper()
 			time.Sleep(census.Every)
@@ -286,12 +251,8 @@ func TestOneName(t *testing.T) {
 		return map[string]string{"header phase": "HeaderTimeout", "header max_age": "Oldest"}[phase+" "+r.String()]
 	}
 	phased := func(opts *idle.Options) (*idle.Tracker, error) { return idle.NewPhased(opts, setting) }
-	withTrackers(t, Options{}, &idle.Options{Label: func(owner any) string { return owner.(string) }}, phased, func(s *site) {
-		header, err := s.tracker().Phase(idle.Policy{Name: "header", PhaseTimeout: 10 * time.Second, MaxAge: time.Hour})
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.track("a").Enter(header)
+	withTrackers(t, Options{}, phased, func(s *site) {
+		s.track("a").Enter(s.phase(idle.Policy{Name: "header", PhaseTimeout: 10 * time.Second, MaxAge: time.Hour}))
 		get[state](s, "/api/state")
 		if r := get[list](s, "/api/connections").Rows[0]; r.EndsBy != "HeaderTimeout" {
 			s.Errorf("%+v", r)
@@ -303,25 +264,6 @@ func TestOneName(t *testing.T) {
 		st := get[state](s, "/api/state")
 		if st.Ended["HeaderTimeout"] != 1 || st.Phases[0].Ended["HeaderTimeout"] != 1 || st.Ends[0].Reason != "HeaderTimeout" {
 			s.Errorf("%+v", st)
-		}
-	})
-}
-
-// TestUnsent shows how much waits for peers.
-func TestUnsent(t *testing.T) {
-	withSite(t, Options{}, func(s *site) {
-		for i, label := range []string{"quick", "slow", "slower"} {
-			c := &idle.Conn{}
-			if err := s.tracker().Track(c, label, &idle.Hooks{Expire: hooks.Expire, Unsent: func(any) int { return 1000 * i }}); err != nil {
-				s.Fatal(err)
-			}
-			c.AwaitWrite()
-		}
-		if c := get[state](s, "/api/state").Census; c.Unsent != 3000 || c.WithUnsent != 2 {
-			s.Errorf("%+v", c)
-		}
-		if l := get[list](s, "/api/connections?sort=unsent"); len(l.Rows) != 3 || l.Rows[0].Label != "slower" || l.Rows[0].Unsent != 2000 {
-			s.Errorf("%+v", l.Rows)
 		}
 	})
 }

@@ -19,34 +19,26 @@ type site struct {
 	*testing.T
 	trackers map[string]*idle.Tracker
 	h        *Handler
+	labels   int // calls of label
 }
 
 // withSite runs a test in virtual time with a Handler of trackers of these names, or of
 // one named "main". Connections end after a minute.
 func withSite(t *testing.T, o Options, test func(s *site), names ...string) {
-	withLabels(t, o, func(owner any) string { return owner.(string) }, test, names...)
-}
-
-func withLabels(t *testing.T, o Options, label func(any) string, test func(s *site), names ...string) {
-	withOptions(t, o, &idle.Options{Label: label}, test, names...)
-}
-
-func withOptions(t *testing.T, o Options, opts *idle.Options, test func(s *site), names ...string) {
-	withTrackers(t, o, opts, func(opts *idle.Options) (*idle.Tracker, error) {
+	withTrackers(t, o, func(opts *idle.Options) (*idle.Tracker, error) {
 		return idle.New(idle.Policy{Name: "open", IdleTimeout: time.Minute}, opts)
 	}, test, names...)
 }
 
-// withTrackers is withOptions for trackers that start makes.
-func withTrackers(t *testing.T, o Options, opts *idle.Options, start func(*idle.Options) (*idle.Tracker, error), test func(s *site), names ...string) {
-	opts.Shards, opts.Logger = 2, slog.New(slog.DiscardHandler)
+// withTrackers is withSite for trackers that start makes.
+func withTrackers(t *testing.T, o Options, start func(*idle.Options) (*idle.Tracker, error), test func(s *site), names ...string) {
 	if len(names) == 0 {
 		names = []string{"main"}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{T: t, trackers: map[string]*idle.Tracker{}}
 		for _, name := range names {
-			tracker, err := start(opts)
+			tracker, err := start(&idle.Options{Label: s.label, Shards: 2, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,6 +51,12 @@ func withTrackers(t *testing.T, o Options, opts *idle.Options, start func(*idle.
 		}
 		test(s)
 	})
+}
+
+// label returns the label of a connection, which is its owner.
+func (s *site) label(owner any) string {
+	s.labels++
+	return owner.(string)
 }
 
 func (s *site) tracker() *idle.Tracker { return s.trackers[s.h.names[0]] }
@@ -75,6 +73,24 @@ func (s *site) track(owner string) *idle.Conn {
 	}
 	c.AwaitRead()
 	return c
+}
+
+// phase returns a phase of the tracker.
+func (s *site) phase(p idle.Policy) *idle.Phase {
+	s.Helper()
+	phase, err := s.tracker().Phase(p)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return phase
+}
+
+// block adds an event loop that does nothing, so that a census can't finish.
+func (s *site) block() {
+	s.Helper()
+	if _, err := s.tracker().NewShard(func(func()) error { return nil }); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // request returns a request from this machine.
