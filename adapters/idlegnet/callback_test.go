@@ -3,7 +3,6 @@
 package idlegnet
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"testing"
@@ -14,9 +13,6 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
-
-// ping writes a ping.
-func ping(c gnet.Conn) error { _, err := c.Write([]byte{'?'}); return err }
 
 // TestHeartbeat has a client that answers pings for a while.
 func TestHeartbeat(t *testing.T) {
@@ -40,54 +36,6 @@ func TestHeartbeat(t *testing.T) {
 	s.wantTimeout(t, idle.ReasonHeartbeat, last, interval+2*timeout)
 	if st := s.Stats(); st.Pings != 12 || st.Misses != 2 {
 		inTime.Errorf("%d pings and %d misses were counted", st.Pings, st.Misses)
-	}
-}
-
-// TestExplicitUse has a client that answers pings, and sends one message. Only that is use.
-func TestExplicitUse(t *testing.T) {
-	const limit = 600 * ms
-	used := make(chan time.Time, 1)
-	h := &handler{}
-	h.traffic = func(c gnet.Conn) gnet.Action {
-		if b, _ := c.Next(-1); bytes.IndexByte(b, 'm') >= 0 {
-			used <- time.Now()
-			h.wrapped.Conn(c).Use()
-		}
-		return gnet.None
-	}
-	s := serve(t, h, idle.Policy{
-		IdleTimeout: limit, ExplicitUse: true, Heartbeat: idle.Heartbeat{Interval: 50 * ms, Timeout: time.Minute},
-	}, &Options{Ping: ping})
-	nc := dial(t, s.address)
-	time.AfterFunc(limit/2, func() { nc.Write([]byte{'m'}) })
-	for b := make([]byte, 1); ; nc.Write([]byte{'!'}) {
-		if _, err := nc.Read(b); err != nil {
-			break
-		}
-	}
-	s.wantTimeout(t, idle.ReasonIdle, <-used, limit)
-}
-
-// TestOnTimeout keeps a connection twice. Then its refusal is final, even though it has written
-// something, and has taken so long that the limit is checked again.
-func TestOnTimeout(t *testing.T) {
-	const limit = 100 * ms
-	asked := 0
-	s := serve(t, &handler{}, idle.Policy{IdleTimeout: limit}, &Options{
-		OnTimeout: func(c gnet.Conn, err *idle.TimeoutError) bool {
-			asked++
-			c.Write([]byte{'?'})
-			if asked == 3 {
-				time.Sleep(limit)
-			}
-			return asked < 3
-		},
-	})
-	begun := time.Now()
-	nc := dial(t, s.address)
-	s.wantTimeout(t, idle.ReasonIdle, begun.Add(2*limit), limit)
-	if got, _ := io.ReadAll(nc); string(got) != "???" || asked != 3 {
-		t.Errorf("asked %d times, and the client was told %q", asked, got)
 	}
 }
 

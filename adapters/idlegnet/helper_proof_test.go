@@ -11,9 +11,6 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
-
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
-	"github.com/idlewheel/idlewheel/idle"
 )
 
 // dial connects to an address as gnet writes it. The engine may not listen yet. The
@@ -54,35 +51,6 @@ func echo(nc net.Conn, message string) error {
 	}
 	_, err := io.ReadFull(nc, make([]byte, len(message)))
 	return err
-}
-
-// wantTimeout checks that the next connection that is closed is closed for the reason,
-// and not before its limit had passed since the given time. The latter nothing excuses.
-func (s *server) wantTimeout(t testing.TB, reason idle.Reason, since time.Time, limit time.Duration) closing {
-	t.Helper()
-	got := receive(t, s.closed)
-	te, ok := got.err.(*idle.TimeoutError)
-	if !ok {
-		t.Fatalf("OnClose got %v (%T), not a timeout", got.err, got.err)
-	}
-	if te.Reason != reason || te.Limit != limit {
-		t.Errorf("closed for %v, not for %v of %v", te, reason, limit)
-	}
-	if late, ok := t.(intime.T); ok {
-		t = late.TB
-	}
-	if passed := got.at.Sub(since); passed < te.Limit {
-		t.Errorf("closed %v early", te.Limit-passed)
-	}
-	return got
-}
-
-// wantOpen checks that no connection has been closed.
-func (s *server) wantOpen(t testing.TB) {
-	t.Helper()
-	if len(s.closed) > 0 {
-		t.Fatal("closed: ", receive(t, s.closed).err)
-	}
 }
 
 // await waits until something is so.

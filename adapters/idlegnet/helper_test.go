@@ -13,6 +13,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -94,6 +95,35 @@ func (h *handler) OnTick() (time.Duration, gnet.Action) {
 		return h.tick()
 	}
 	return time.Hour, gnet.None
+}
+
+// wantTimeout checks that the next connection that is closed is closed for the reason,
+// and not before its limit had passed since the given time. The latter nothing excuses.
+func (h *handler) wantTimeout(t testing.TB, reason idle.Reason, since time.Time, limit time.Duration) closing {
+	t.Helper()
+	got := receive(t, h.closed)
+	te, ok := got.err.(*idle.TimeoutError)
+	if !ok {
+		t.Fatalf("OnClose got %v (%T), not a timeout", got.err, got.err)
+	}
+	if te.Reason != reason || te.Limit != limit {
+		t.Errorf("closed for %v, not for %v of %v", te, reason, limit)
+	}
+	if late, ok := t.(intime.T); ok {
+		t = late.TB
+	}
+	if passed := got.at.Sub(since); passed < te.Limit {
+		t.Errorf("closed %v early", te.Limit-passed)
+	}
+	return got
+}
+
+// wantOpen checks that no connection has been closed.
+func (h *handler) wantOpen(t testing.TB) {
+	t.Helper()
+	if len(h.closed) > 0 {
+		t.Fatal("closed: ", receive(t, h.closed).err)
+	}
 }
 
 // offer sends v unless the channel is nil or full.

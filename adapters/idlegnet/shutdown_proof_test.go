@@ -237,39 +237,3 @@ func TestShutdownGivesUp(t *testing.T) {
 	}
 	receive(t, c.closed)
 }
-
-// TestShutdownFollowsAnotherDrain: a drain that is begun by hand takes the place of Shutdown's, which
-// then goes on until that one has ended the connections.
-func TestShutdownFollowsAnotherDrain(t *testing.T) {
-	s := serve(t, &handler{}, idle.Policy{IdleTimeout: time.Hour, NoInterrupt: true}, nil)
-	exchange(t, dial(t, s.address), "x")
-	done := make(chan error, 1)
-	go func() { done <- s.Shutdown(context.Background(), idle.Drain{}) }()
-	await(t, func() bool { return s.Tracker().Draining() != nil })
-	if _, err := s.Tracker().Drain(idle.Drain{ForceAfter: 200 * ms}); err != nil {
-		t.Fatal(err)
-	}
-	if err := receive(t, done); err != nil {
-		t.Error(err)
-	}
-	var timeout *idle.TimeoutError
-	if got := receive(t, s.closed); !errors.As(got.err, &timeout) || timeout.Reason != idle.ReasonDrain {
-		t.Errorf("OnClose got %v", got.err)
-	}
-	s.await(t)
-}
-
-// TestShutdownOfNothing fails if there is no engine, or none any more.
-func TestShutdownOfNothing(t *testing.T) {
-	h := &handler{}
-	h.wrapped = wrap(t, h, idle.Policy{IdleTimeout: time.Hour}, nil)
-	if err := h.wrapped.Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
-		t.Errorf("before OnBoot: %v", err)
-	}
-	start(t, h, h.wrapped, nil).stop(t)
-	for range 2 {
-		if err := h.wrapped.Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
-			t.Errorf("after the end: %v", err)
-		}
-	}
-}

@@ -1,10 +1,12 @@
 package idlegnet
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -85,5 +87,67 @@ func TestPanicInOnClose(t *testing.T) {
 	}
 	if panicked != "in OnClose" {
 		t.Error("the loop was told ", panicked)
+	}
+}
+
+// TestDrainWaitsForARequest: a request that the handler has not taken from gnet's buffer yet is not cut.
+func TestDrainWaitsForARequest(t *testing.T) {
+	taken := false
+	virtually(t, &handler{traffic: func(c gnet.Conn) gnet.Action {
+		if taken {
+			c.Discard(-1)
+		}
+		return gnet.None
+	}}, idle.Policy{IdleTimeout: time.Hour}, nil, func(w *world) {
+		c, _ := w.open()
+		w.send(c, 5)
+		drain, err := w.Tracker().Drain(idle.Drain{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.wantOpen(w)
+		taken = true
+		w.send(c, 0)
+		<-drain.Done()
+		if err, ok := receive(w, w.closed).err.(*idle.TimeoutError); !ok || err.Reason != idle.ReasonDrain {
+			w.Error(err)
+		}
+	})
+}
+
+// TestShutdownFollowsAnotherDrain: a drain that is begun by hand takes the place of Shutdown's, which
+// then goes on until that one has ended the connections.
+func TestShutdownFollowsAnotherDrain(t *testing.T) {
+	virtually(t, &handler{}, idle.Policy{IdleTimeout: time.Hour, NoInterrupt: true}, nil, func(w *world) {
+		w.open()
+		done := make(chan error)
+		go func() { done <- w.Shutdown(context.Background(), idle.Drain{}) }()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		w.wantOpen(w)
+		begun := time.Now()
+		if _, err := w.Tracker().Drain(idle.Drain{ForceAfter: time.Second}); err != nil {
+			w.Fatal(err)
+		}
+		if err := <-done; err != nil || time.Since(begun) < time.Second {
+			w.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		if got := receive(w, w.closed); got.err == nil {
+			w.Error("closed for nothing")
+		}
+	})
+}
+
+// TestShutdownOfNothing fails if there is no engine, or none any more.
+func TestShutdownOfNothing(t *testing.T) {
+	h := wrap(t, &handler{}, idle.Policy{IdleTimeout: time.Hour}, nil)
+	for _, when := range []func(gnet.Engine){func(gnet.Engine) {}, func(e gnet.Engine) { h.OnBoot(e); h.OnShutdown(e) }} {
+		when(gnet.Engine{})
+		for range 2 {
+			if err := h.Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
+				t.Errorf("it returns %v", err)
+			}
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -67,34 +66,6 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForARequest: a request that the handler has not taken from gnet's buffer yet is not cut.
-func TestDrainWaitsForARequest(t *testing.T) {
-	arrived, taken := make(chan gnet.Conn, 1), make(chan bool)
-	s := serve(t, &handler{traffic: func(c gnet.Conn) gnet.Action {
-		select {
-		case <-taken:
-			c.Next(-1)
-		default:
-			arrived <- c
-		}
-		return gnet.None
-	}}, idle.Policy{IdleTimeout: time.Hour}, nil)
-	dial(t, s.address).Write([]byte("request"))
-	c := receive(t, arrived)
-	drain, err := s.Tracker().Drain(idle.Drain{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-drain.Done():
-		t.Error("the drain is over, though a request waits")
-	case <-time.After(100 * ms):
-	}
-	close(taken)
-	c.Wake(nil)
-	receive(t, drain.Done())
-}
-
 // TestCapacityClosesTheNewcomer, of whom the user's handler does not hear.
 func TestCapacityClosesTheNewcomer(t *testing.T) {
 	s := serve(t, &handler{}, idle.Policy{IdleTimeout: time.Hour}, &Options{Capacity: idle.Capacity{MaxConns: 2, MinIdle: time.Hour}})
@@ -110,19 +81,4 @@ func TestCapacityClosesTheNewcomer(t *testing.T) {
 	if st := s.Stats(); st.Refused != 1 || len(s.opened) != 3 || len(s.closed) != 1 {
 		t.Errorf("%+v; OnOpen was called %d times, OnClose %d times", st, len(s.opened), len(s.closed))
 	}
-}
-
-// TestPolicyIsReplaced while a connection is open. A policy that pings is refused if there is no Ping.
-func TestPolicyIsReplaced(t *testing.T) {
-	s := serve(t, &handler{}, idle.Policy{IdleTimeout: time.Hour}, nil)
-	pings := idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}}
-	if err := s.Tracker().SetPolicy(pings); err == nil || !strings.Contains(err.Error(), "Ping") {
-		t.Error("without a Ping: ", err)
-	}
-	begun := time.Now()
-	exchange(t, dial(t, s.address), "x")
-	if err := s.Tracker().SetPolicy(idle.Policy{IdleTimeout: 200 * ms}); err != nil {
-		t.Fatal(err)
-	}
-	s.wantTimeout(t, idle.ReasonIdle, begun, 200*ms)
 }
