@@ -2,7 +2,6 @@ package idleprom
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -126,11 +125,17 @@ func TestOneName(t *testing.T) {
 	})
 }
 
-// TestDrain looks at a drain that is under way, and after it was cancelled.
-func TestDrain(t *testing.T) {
+// TestCapacityAndDrain looks at metrics that are absent or 0 without a capacity or a drain.
+func TestCapacityAndDrain(t *testing.T) {
 	virtually(t, idle.Policy{IdleTimeout: time.Minute}, func(t *testing.T, tr *idle.Tracker, c *Collector) {
 		track(t, tr, 20)
-		gather(t, c).want(t, "draining_connections", "", 0)
+		check := func(left int) {
+			t.Helper()
+			g := gather(t, c)
+			g.lacks(t, "connections_max")
+			g.want(t, "draining_connections", "", float64(left))
+		}
+		check(0)
 		d, err := tr.Drain(idle.Drain{Duration: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -139,38 +144,19 @@ func TestDrain(t *testing.T) {
 		if left := d.Left(); left < 5 || left > 15 {
 			t.Errorf("%d of 20 are left after half of the time", left)
 		}
-		gather(t, c).want(t, "draining_connections", "", float64(d.Left()))
+		check(d.Left())
 		d.Cancel()
-		gather(t, c).want(t, "draining_connections", "", 0)
-	})
-}
-
-func TestCapacity(t *testing.T) {
-	tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
-	if g := gather(t, c); g["idlewheel_connections_max"] != nil {
-		t.Error("there is no capacity, but", g["idlewheel_connections_max"])
-	}
-	if err := tr.SetCapacity(idle.Capacity{MaxConns: 3, MinIdle: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	refused := 0
-	for range 10 {
-		if err := tr.Track(new(idle.Conn), t, hooks); errors.Is(err, idle.ErrFull) {
-			refused++
+		check(0)
+		for _, most := range []int{3, 0} {
+			if err := tr.SetCapacity(idle.Capacity{MaxConns: most, MinIdle: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			if most > 0 {
+				gather(t, c).want(t, "connections_max", "", 3)
+			}
 		}
-	}
-	if refused == 0 {
-		t.Fatal("there is room for ten")
-	}
-	g := gather(t, c)
-	g.want(t, "connections_max", "", 3)
-	g.want(t, "connections_refused_total", "", float64(refused))
-	if err := tr.SetCapacity(idle.Capacity{MinIdle: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	if g := gather(t, c); g["idlewheel_connections_max"] != nil {
-		t.Error("there is no MaxConns, but", g["idlewheel_connections_max"])
-	}
+		check(0)
+	})
 }
 
 // newSource returns the source of a tracker without connections.
