@@ -157,16 +157,6 @@ func TestPrefix(t *testing.T) {
 	})
 }
 
-// TestEndsFromTheBeginning: ends are recorded before anybody looks.
-func TestEndsFromTheBeginning(t *testing.T) {
-	withSite(t, Options{}, func(s *site) {
-		s.track("a").Stop()
-		if st := get[state](s, "/api/state"); len(st.Ends) != 1 {
-			s.Errorf("%d ends were recorded before the first look", len(st.Ends))
-		}
-	})
-}
-
 func TestNewErrors(t *testing.T) {
 	tracker, err := idle.New(idle.Policy{IdleTimeout: 1e9}, nil)
 	if err != nil {

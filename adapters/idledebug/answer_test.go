@@ -23,7 +23,7 @@ func TestState(t *testing.T) {
 			s.track(fmt.Sprint(i))
 			time.Sleep(10 * time.Second)
 		}
-		gone.Stop()
+		gone.Stop() // before anybody looks
 		get[state](s, "/api/state")
 		time.Sleep(500 * time.Millisecond)
 		st := get[state](s, "/api/state")
@@ -57,8 +57,12 @@ func TestState(t *testing.T) {
 // TestCapacityAndDrain shows a capacity, what it refuses, and a drain.
 func TestCapacityAndDrain(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
-		if st := get[state](s, "/api/state"); st.Capacity != nil || st.Draining != nil {
+		st := get[state](s, "/api/state")
+		if st.Capacity != nil || st.Draining != nil {
 			s.Errorf("capacity %+v, draining %+v", st.Capacity, st.Draining)
+		}
+		if st.Phases == nil || st.Ends == nil || st.Census.Idle == nil || get[list](s, "/api/connections").Rows == nil {
+			s.Errorf("an empty list is null, which the scripts of the page don't expect: %+v", st)
 		}
 		if err := s.tracker().SetCapacity(idle.Capacity{MaxConns: 20, MinIdle: time.Hour}); err != nil {
 			s.Fatal(err)
@@ -74,7 +78,7 @@ func TestCapacityAndDrain(t *testing.T) {
 			s.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		st := get[state](s, "/api/state")
+		st = get[state](s, "/api/state")
 		if *st.Capacity != (capacity{20, 3600}) || st.Counts.Refused != 1 || st.Draining == nil || st.Draining.Left < 5 || st.Draining.Left > 15 || st.Draining.Left != 20-int(st.Ended["drain"]) {
 			s.Errorf("%+v, %+v, %+v, %v", st.Capacity, st.Counts, st.Draining, st.Ended)
 		}
