@@ -181,19 +181,6 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestBacklogHasItsGrace, however long nothing has waited before it.
-func TestBacklogHasItsGrace(t *testing.T) {
-	t.Parallel()
-	const grace = 500 * ms
-	s := serve(t, &handler{at: []string{"unix://"}, traffic: onRequest(flood)},
-		idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: grace}}, nil, small...)
-	nc := dial(t, s.address)
-	time.Sleep(grace + 4*grace/5)
-	since := time.Now()
-	nc.Write([]byte{'x'})
-	s.wantTimeout(t, idle.ReasonMinWriteRate, since, grace)
-}
-
 // TestPeerThatTakesNothingIsReset, or the kernel would keep for minutes what waits to be taken. A ping
 // that gnet holds back is no sign that the peer takes anything.
 func TestPeerThatTakesNothingIsReset(t *testing.T) {
@@ -307,28 +294,40 @@ func TestSteadyReaderOfUnixSocket(t *testing.T) {
 	}
 }
 
-// TestBytesTakenBeforeBuyNoTime: what the client has taken before a write waits does
-// not count for the rate, whether gnet held some of it back or not.
-func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
+// TestBacklogHasItsGrace, however long nothing has waited before it. What the client has taken before
+// a write waits does not count for the rate, whether gnet held some of it back or not.
+func TestBacklogHasItsGrace(t *testing.T) {
 	t.Parallel()
-	if !kernel.SeesOutput {
-		t.Skip("the kernel does not tell")
-	}
 	const grace = 500 * ms
-	for name, part := range map[string]int{"without a wait": 4 << 10, "after a wait": flood} {
+	for name, test := range map[string]struct {
+		at          string
+		part, taken int // bytes of an answer, and how many the client has taken before; a minute's worth
+		rate        int
+	}{
+		"after a pause":  {"unix://", flood, 0, 1 << 20},
+		"without a wait": {"tcp://127.0.0.1:0", 4 << 10, 512, 32 << 10},
+		"after a wait":   {"tcp://127.0.0.1:0", flood, 1, 32 << 10},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, &handler{traffic: onRequest(part)}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: grace}}, nil, small...)
+			if test.taken > 0 && !kernel.SeesOutput {
+				t.Skip("the kernel does not tell")
+			}
+			s := serve(t, &handler{at: []string{test.at}, traffic: onRequest(test.part)},
+				idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: test.rate, Grace: grace}}, nil, small...)
 			nc := dial(t, s.address)
 			inTime := intime.Of(t, grace/2)
-			for range max(1, 2<<20/part) { // a minute's worth
+			for range test.taken {
 				nc.Write([]byte{'x'})
-				if _, err := io.ReadFull(nc, make([]byte, part)); err != nil {
+				if _, err := io.ReadFull(nc, make([]byte, test.part)); err != nil {
 					inTime.Fatal(err)
 				}
 			}
+			if test.taken == 0 {
+				time.Sleep(grace + 4*grace/5)
+			}
 			since := time.Now()
-			nc.Write(make([]byte, max(1, flood/part)))
+			nc.Write(make([]byte, flood/test.part))
 			s.wantTimeout(t, idle.ReasonMinWriteRate, since, grace)
 		})
 	}
