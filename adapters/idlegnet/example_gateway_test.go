@@ -29,12 +29,6 @@ type gateway struct {
 	booted   chan struct{}
 }
 
-// session is what the gateway knows of a device that has said hello. It is the context
-// of the connection.
-type session struct {
-	timeouts *idlegnet.Conn // looked up once
-}
-
 func newGateway() (*gateway, error) {
 	g := &gateway{booted: make(chan struct{})}
 	hello := idle.Policy{Name: "hello", PhaseTimeout: 10 * time.Second}
@@ -76,13 +70,13 @@ func (g *gateway) OnTraffic(c gnet.Conn) gnet.Action {
 
 // handle handles a line, and reports whether it was one to be expected.
 func (g *gateway) handle(c gnet.Conn, line string) bool {
-	s, known := c.Context().(*session)
+	device, known := c.Context().(*idlegnet.Conn) // of a device that has said hello
 	interval, isHello := strings.CutPrefix(line, "hello ")
 	switch {
 	case isHello && !known:
 		return g.admit(c, interval)
 	case line == "beat" && known:
-		s.timeouts.Beat()
+		device.Beat()
 		return true
 	case known:
 		fmt.Fprintln(c, "you said", line)
@@ -110,9 +104,9 @@ func (g *gateway) admit(c gnet.Conn, text string) bool {
 	if err != nil {
 		return false
 	}
-	s := &session{g.timeouts.Conn(c)}
-	c.SetContext(s)
-	s.timeouts.Enter(admitted)
+	device := g.timeouts.Conn(c) // looked up once
+	c.SetContext(device)
+	device.Enter(admitted)
 	fmt.Fprintln(c, "welcome")
 	return true
 }
