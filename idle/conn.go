@@ -399,7 +399,7 @@ func (c *Conn) Enter(p *Phase) {
 	s := c.shard
 	stamp := c.begin(p.limits())
 	c.phase.Store(p)
-	l := p.limits() // after the phase is stored: if they are replaced meanwhile, the visit has been here before
+	l := p.limits() // after the phase is stored: a SetPolicy since begin may have visited c before it was in p
 	s.hasten(c, stamp.Bits()+l.soonest)
 	if c.in.waits() { // after it too: a wait that begins meanwhile sees the phase
 		c.hastenFlow(&c.in, &l.in, stamp)

@@ -33,10 +33,11 @@ type Capacity struct {
 	// longer time than honest clients are silent, or an attacker can flush them out by opening
 	// connections. An attacker who opens connections all the time can hold all places until the
 	// attacker's own connections have been idle for MinIdle. Until then newcomers are refused.
-	// If pings count as use (see Policy.ExplicitUse), MinIdle must be less than their Interval.
+	// With an active Heartbeat and no ExplicitUse, MinIdle must be less than the Interval, because pings count as use.
 	MinIdle time.Duration
 
-	// Exempt lists phases whose connections aren't evicted. Nor are busy ones; see [Tracker.Drain].
+	// Exempt lists phases whose connections aren't evicted. Nor are busy ones; see [Tracker.Drain]. For phases
+	// that are made per client, set NoInterrupt instead.
 	Exempt []*Phase
 }
 

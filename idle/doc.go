@@ -50,9 +50,9 @@
 // these is a [Phase]. [Tracker.Phase] makes one from a Policy, and a connection enters it with
 // its method Enter.
 //
-// Entering a phase takes constant time, and no lock unless the limits become shorter. A phase
-// takes about two microseconds to make, and less than a kilobyte. So each client can have its
-// own, such as one for the keepalive that it has negotiated.
+// Entering a phase takes constant time, and no lock unless the limits become shorter. A phase takes about two
+// microseconds to make, and less than a kilobyte. So each client can have its own, such as one for the keepalive that
+// it has negotiated. A phase needs no closing, and phases of the same name are counted together.
 //
 // Entering a phase replaces the whole policy: a limit that the phase doesn't set is off. All
 // limits start over except MaxAge, which counts from when tracking began.

@@ -38,7 +38,8 @@ type Policy struct {
 	Name string
 
 	// NoInterrupt says that connections in this phase are busy, such as with a request. No limit depends on it.
-	// [Tracker.Drain] calls OnDrain, but doesn't end them until they enter another phase. Evictions spare them.
+	// Evictions spare them, and a [Tracker.Drain] calls OnDrain, but spares them until they enter another phase, or its
+	// ForceAfter.
 	NoInterrupt bool
 
 	// ExplicitUse says that only [Conn.Use] counts as use of the connection. Without it every byte does, in either direction.
@@ -86,7 +87,7 @@ type Policy struct {
 	// At first, up to three ticks of each pause between waits count as waiting, because reading the clock would cost
 	// more than the rest of a read. If a rate then looks missed by an eighth of its Grace, the Grace starts over, and
 	// all later waits of the connection are measured exactly, also under later policies. Only measured waits end a
-	// connection. Until then, those parts of pauses also use up the credit from earlier bytes.
+	// connection. Until waits are measured, these parts also use up credit from earlier bytes.
 	//
 	// A rate is checked once a tick, and takes effect only if there is a wait at that moment.
 	MinReadRate  Rate
@@ -102,16 +103,16 @@ type Policy struct {
 // asked again. After Misses of them in a row, the connection times out. Any byte that arrives
 // clears the misses.
 //
-// In the passive form the owner doesn't ping. The peer must send a beat ([Conn.Beat]) every
-// Interval; other bytes don't count. An interval without a beat is a miss. The connection times
-// out after Misses intervals and a Timeout. MQTT allows one and a half times the keepalive k:
-// that is Interval k and Timeout k/2.
+// In the passive form the owner doesn't ping. The peer must send a beat ([Conn.Beat]) every Interval; other bytes
+// don't count. An interval without a beat is a miss. A beat that isn't read yet counts as none, except that unread
+// input delays the end by five ticks, once. The connection times out after Misses intervals and a Timeout. MQTT
+// allows one and a half times the keepalive k: that is Interval k and Timeout k/2.
 //
 // So a silent peer is timed out after Interval + Misses*Timeout in the active form, and after
 // Misses*Interval + Timeout in the passive one.
 //
 // The keep-alive of TCP, which package net turns on, finds hosts that have vanished, but no
-// processes that hang. A Heartbeat finds both, so it makes that superfluous.
+// processes that hang. A Heartbeat finds both, so it can replace that.
 //
 // Pings and their answers are bytes, so they count as use of the connection. So an IdleTimeout longer than the Interval of an
 // active Heartbeat would never pass, and is an error, unless Policy.ExplicitUse is set.

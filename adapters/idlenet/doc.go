@@ -178,12 +178,12 @@
 // Every byte is use of the connection, pings included. Idleness counts from the last use: for IdleTimeout, for evictions
 // and for drains. With [idle.Policy].ExplicitUse only [Conn.Use] is use.
 //
-// WriteTimeout ends a client that stops reading, even if it wants to go on later. The limit
-// begins to count when the client's receive window is full.
+// WriteTimeout ends a client that stops reading, even if it wants to go on later. On Linux the limit begins to count
+// when the client's receive window and the kernel's send buffer are full.
 //
 // Before a connection times out, the kernel is asked whether bytes have moved unnoticed (on Linux, with TCP_INFO).
 // Input may be unread after a stall of the process, or a slow client may still be reading a large write. For Unix
 // sockets the kernel reports only how much is queued. If bytes have left since the write began to wait, or since the
-// last check, the client has read, and the limit starts over. For MinWriteRate it has a credit of 16 kB. On systems
+// last check, the client has read, and the limit starts over. MinWriteRate gives such a peer a credit of 16 kB. On systems
 // other than Linux, the kernel is only asked for unread input.
 package idlenet

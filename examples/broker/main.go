@@ -31,7 +31,7 @@ func serve(bare net.Listener) error {
 		return err
 	}
 	defer ln.Close()
-	err = ln.Tracker().SetCapacity(idle.Capacity{MaxConns: 100_000, MinIdle: 5 * time.Second})
+	err = ln.Tracker().SetCapacity(idle.Capacity{MaxConns: 100_000, MinIdle: 10 * time.Minute})
 	if err != nil {
 		return err
 	}

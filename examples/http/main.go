@@ -12,7 +12,8 @@
 // connections, those that have been idle longest first. It finishes requests that take less than 10
 // seconds. Behind a balancer, -lame-duck 10s has /readyz fail for that long before the drain begins.
 //
-// SIGHUP reads the timeouts again, which also apply to open connections:
+// SIGHUP reads the timeouts again, which also apply to open connections. All durations and rates of
+// go doc ./adapters/httplimits Timeouts can be set:
 //
 //	echo '{"KeepAliveTimeout": "20s", "HandlerTimeout": "off"}' >timeouts.json
 //	go run ./examples/http -timeouts timeouts.json
