@@ -56,12 +56,12 @@
 //
 // # Answers
 //
-// A header or a body that takes too long is answered with 408, and a handler
-// that takes too long with 503, unless the handler has answered (net/http: has written a header or a part of the body). Its
-// own answer is sent even if the rest of the request's body never comes. A handler of net/http whose read has failed may answer
-// too: the 408 is sent when it returns and has not. The
-// answers have no body. In HTTP/1 the connection is closed then, and the server has a second to answer. OnTimeout is called first, on its own goroutine. It may
-// block, but shouldn't write to the connection.
+// A header or a body that takes too long is answered with 408, and a handler that takes too long with 503, unless the
+// handler has answered (net/http: has written a header or a part of the body). Its own answer is sent even if the
+// rest of the request's body never comes. A handler of net/http whose read has failed may answer too: the 408 is sent
+// when it returns and has not. The answers have no body. In HTTP/1 the connection is closed then, and the server has
+// a second to answer. OnTimeout is called first, on its own goroutine. It may block, but shouldn't write to the
+// connection.
 //
 // The ForceAfter of a drain, and End of [idle.Conn] and [idle.Info], cut a request without an
 // answer, because the handler may go on with it.
@@ -71,7 +71,8 @@
 // no byte of an answer, and in HTTP/2 a GOAWAY that does not include it, so the client may
 // send it again.
 //
-// In HTTP/2, a limit of writing resets the stream, and so does HandlerTimeout if the response has begun. The connection and its other requests go on.
+// In HTTP/2, a limit of writing resets the stream, and so does HandlerTimeout if the response has begun. The
+// connection and its other requests go on.
 //
 // A handler that reads a body gets an error in which errors.As finds the [idle.TimeoutError].
 //
@@ -93,8 +94,8 @@
 //
 // Some things are decided when they begin:
 //
-//   - If HandlerTimeout was off when a request began, there's no 503 before its handler returns. For an open
-//     stream of HTTP/2 it counts from when its handler first waited for its client.
+//   - If HandlerTimeout was off when a request began, there's no 503 before its handler returns. In an open HTTP/2
+//     stream, it counts from its handler's first wait for the client.
 //   - A policy that Watch has applied doesn't change with Hijacked.
 //   - Limits that SetLimits has given to a request stay. Fields that it left zero change.
 //
@@ -133,13 +134,11 @@
 // field of Timeouts, even if its count is zero. Fields of idle.Policy, which limit hijacked
 // connections, have an entry from the first timeout on.
 //
-// Tracker returns the [idle.Tracker] of its connections, for everything else, such as
-// SetCapacity and Visit. If there is no room for a connection, it's closed. If the header of
-// its request has arrived already, the request is answered with 503 and a Retry-After. The
-// tracker's own policy never applies, because each connection is in a phase, whose policy is
-// made from Timeouts. So use SetTimeouts of the listener. SetPolicy of the tracker fails.
-// Options.OnEnds receives each connection once, when it has ended, and no streams of HTTP/2, which
-// only Stats of the listener counts.
+// Tracker returns the [idle.Tracker] of its connections, for everything else, such as SetCapacity and Visit. A
+// connection without room (see [idle.Capacity]) is closed, after a 503 with Retry-After if the header of its request
+// has arrived. The tracker's own policy never applies, because each connection is in a phase, whose policy is made
+// from Timeouts. So use SetTimeouts of the listener. SetPolicy of the tracker fails. Options.OnEnds receives each
+// connection once, when it has ended, and no streams of HTTP/2, which only Stats of the listener counts.
 //
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.

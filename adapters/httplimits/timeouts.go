@@ -58,11 +58,11 @@ type Timeouts struct {
 	//
 	// HTTP/1: after EnableFullDuplex it applies until the handler has begun its response.
 	//
-	// HTTP/2: it applies until something of the response has been sent. Then both sides may be silent for
-	// any time, as in gRPC streams. So if a handler expects the client to pause, it must
-	// flush the response's header first. The limit starts over if the connection has meanwhile received
-	// as many bytes as BodyRate, or its default, demands, or if bodies that other handlers don't read
-	// may close the connection's window. When it passes, the handler's read fails, and other requests go on.
+	// HTTP/2: it applies until something of the response has been sent. Then only StreamTimeout limits silence, as in
+	// gRPC streams. So if a handler expects the client to pause, it must flush the response's header first. The limit
+	// starts over if the connection has meanwhile received as many bytes as BodyRate, or its default, demands, or if
+	// other handlers' unread bodies may have closed the connection's window. When it passes, the handler's read
+	// fails, and other requests go on.
 	BodyTimeout time.Duration
 
 	// BodyRate is the minimum rate of a body, averaged over the time that the server
@@ -86,7 +86,7 @@ type Timeouts struct {
 	// Each handler then runs on a goroutine of its own, as with [net/http.TimeoutHandler] and fasthttp's. It may
 	// go on after the 503, but what it writes fails (fasthttp: is ignored). With net/http, its context is cancelled.
 	//
-	// A HandlerTimeout of [RequestLimits] alone comes too late for that goroutine. In HTTP/1 its 503 is sent only if the
+	// With a HandlerTimeout only of [RequestLimits], there's no such goroutine. In HTTP/1 its 503 is sent only if the
 	// handler returns within a second, and in HTTP/2 the stream is reset.
 	HandlerTimeout time.Duration
 
@@ -94,10 +94,10 @@ type Timeouts struct {
 	// sent. The default is 30 s. A client that reads a large file slowly but steadily
 	// doesn't exceed it.
 	//
-	// HTTP/2: it limits how long a write of the handler may wait. Every 16 kB that get through are progress. A
-	// client shows that it reads by opening its window. So the slowest steady reader takes half its window, or 16 kB if
-	// that is more, in this time. The limit starts over if the client has meanwhile taken as much from the connection as
-	// WriteRate, or its default, demands. When it passes, the stream is reset.
+	// HTTP/2: it limits how long a write of the handler may wait. Every 16 kB that get through are progress. A client
+	// shows that it reads by opening its window. So a steady reader must take half its window, and at least 16 kB, in
+	// this time. The limit starts over if the client has meanwhile taken as much from the connection as WriteRate, or
+	// its default, demands. When it passes, the stream is reset.
 	WriteTimeout time.Duration
 
 	// WriteRate is the minimum rate at which the client must read a response,
@@ -105,10 +105,10 @@ type Timeouts struct {
 	// BodyRate.
 	WriteRate idle.Rate
 
-	// KeepAliveTimeout limits how long a connection waits for its next request.
-	// The default is 75 s, as in nginx. It must be longer than a load
-	// balancer keeps idle connections, or clients get 502s: AWS ALB and nginx 60 s, but Traefik,
-	// Caddy, GCP and Envoy longer (docs/operations.md has a table).
+	// KeepAliveTimeout limits how long a connection waits for its next request. The default is 75 s, as in nginx. It
+	// must be longer than a load balancer keeps idle connections, or clients get 502s: AWS ALB and nginx 60 s, but
+	// Traefik, Caddy, GCP and Envoy longer (docs/operations.md has a list). If you raise the balancer's, raise this,
+	// too.
 	//
 	// HTTP/2: it limits how long a connection may have no open stream, whatever
 	// other frames arrive. It starts over while the client is still receiving a response that
@@ -142,12 +142,11 @@ type Timeouts struct {
 	// also ping WebSockets.
 	Hijacked idle.Policy
 
-	// OnTimeout, if not nil, is called before a connection times out, on a
-	// goroutine of its own. If it returns true, the connection is kept and the limit
-	// starts over. err.Setting is the name of a field of Timeouts, or of idle.Policy if
-	// the connection is hijacked. err.Phase is one of the phases that the package
-	// documentation lists, or the Name of a policy of Hijacked or Watch. OnTimeout is also called before an HTTP/2 stream is reset. c
-	// is then the stream's connection. It isn't called for MaxAge of a hijacked connection.
+	// OnTimeout, if not nil, is called before a connection times out, on a goroutine of its own. If it returns true,
+	// the connection is kept and the limit starts over. err.Setting is the name of a field of Timeouts, or of
+	// idle.Policy if the connection is hijacked. err.Phase is one of the phases that the package documentation lists,
+	// or the Name of a policy of Hijacked or Watch. OnTimeout is also called before an HTTP/2 stream is reset. c is
+	// then the stream's connection. It isn't called for MaxAge of a hijacked connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
 	// OnEnd, if not nil, is called once when a connection has timed out, or was ended

@@ -106,11 +106,11 @@ func TestFigures(t *testing.T) {
 	readme := read(t, "README.md")
 	for _, line := range []string{
 		fmt.Sprintf("an activity | %s | `SetReadDeadline`: %s; `AfterFunc`: %s", ns("reset-hot", "idlewheel"), ns("reset-hot", "SetReadDeadline"), ns("reset-hot", "AfterFunc-lazy")),
-		fmt.Sprintf("the same, on 1 of 1,000,000 | %s | `AfterFunc`: %s", ns("reset-random-1M", "idlewheel"), ns("reset-random-1M", "AfterFunc-lazy")),
+		fmt.Sprintf("a random one of 1,000,000 | %s | `AfterFunc`: %s", ns("reset-random-1M", "idlewheel"), ns("reset-random-1M", "AfterFunc-lazy")),
 		fmt.Sprintf("garbage collection, 1,000,000 | %s ms | `AfterFunc`: %s ms", figure(r.peers["gc"]["idlewheel"]), figure(r.peers["gc"]["AfterFunc"])),
 		fmt.Sprintf("CPU per request (bare: 100 %%): fasthttp, net/http, HTTP/2 | %s %% | own: %s %%", r.cpus("ours"), r.cpus("own")),
 		fmt.Sprintf("net/http: process memory per connection | %s bytes | own: %s", r.bytes("ours"), r.bytes("own")),
-		fmt.Sprintf("CPU to close thousands (own: 1) | %.1f to %.1f | 1", slices.Min(close), slices.Max(close)),
+		fmt.Sprintf("CPU to close thousands | %.1f to %.1f × own | 1", slices.Min(close), slices.Max(close)),
 	} {
 		if !strings.Contains(readme, line+"\n") {
 			t.Errorf("README.md doesn't have the line\n%s", line)
