@@ -17,7 +17,7 @@
 //	idlewheel_connections                      live connections
 //	idlewheel_phase_connections{phase}         those in a phase (*)
 //	idlewheel_ending_connections{within}       those that end within 1, 10 and 60 s if nothing moves (*)
-//	idlewheel_unsent_bytes                     bytes that wait for peers; see [idle.Info.Unsent] (*)
+//	idlewheel_unsent_bytes                     bytes that wait for peers while a write waits; see [idle.Info.Unsent] (*)
 //	idlewheel_unsent_connections               connections with such bytes (*)
 //	idlewheel_connections_tracked_total        all so far
 //	idlewheel_connections_closed_total         those that clients or your program have closed
@@ -39,12 +39,12 @@
 //	idlewheel_pings_total                      pings that were sent
 //	idlewheel_pings_missed_total               pings that were not answered in time
 //	idlewheel_callback_panics_total            panics in callbacks
-//	idlewheel_end_reports_lost_total           ends that were not reported, because Options.OnEnds was too slow
+//	idlewheel_end_reports_lost_total           ends that were not reported, because idle.Options.OnEnds was too slow
 //
 // # Capacity and drains
 //
 //	idlewheel_connections_max                  MaxConns of the tracker's Capacity; absent if it is 0
-//	idlewheel_connections_refused_total        connections that were not tracked because of it
+//	idlewheel_connections_refused_total        newcomers that were refused for lack of room
 //	idlewheel_draining_connections             live connections while a drain is under way; 0 otherwise
 //
 // # Work of the tracker
