@@ -143,7 +143,7 @@ type room struct {
 	refused atomic.Uint64
 
 	mu   sync.Mutex // held by who admits or evicts; who needs a tracker's or a shard's lock too takes this one first
-	most int        // no more connections are live, if there is a limit
+	most int        // an upper bound of the live connections, if MaxConns is set; hasPlace counts them when it's reached
 }
 
 const (

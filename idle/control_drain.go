@@ -81,9 +81,9 @@ type Draining struct {
 // The drain is done when no connection is live. A second Drain takes the place of one that is under
 // way. A connection that has been asked to finish is then asked again.
 //
-// When the drain is over, Options.Logger gets a line at slog.LevelInfo: how many connections have gone by
-// themselves, closed or timed out; how many the drain has ended, and how many more when ForceAfter had passed
-// (forced); how many are left; and how long it took. Done is closed when the line has been written.
+// When the drain is over, Options.Logger gets a line at slog.LevelInfo: how many connections have gone by themselves,
+// closed, timed out, evicted or ended by End; how many the drain has ended, and how many more when ForceAfter had
+// passed (forced); how many are left; and how long it took. Done is closed when the line has been written.
 //
 // A drain of a closed tracker is over at once. Drain fails if a value in d is invalid; the error names
 // it. It may be called from any goroutine, callbacks included.

@@ -101,11 +101,10 @@
 // very many connections are due at once, [Options].Budget defers some. A connection has one
 // outcome: either it's ended for one reason, or its owner closes it.
 //
-// Input may arrive at the moment of a timeout. Then either it is delivered and the connection
-// goes on, or it is discarded as if it had come too late. So a server never executes a request
-// whose response is then cut by a limit on waiting for input, an eviction, or a drain before
-// its ForceAfter. PhaseTimeout, MaxAge, the limits of writing, Conn.End and ForceAfter can cut
-// a response.
+// Input may arrive at the moment of a timeout. Then either it is delivered and the connection goes on, or it is
+// discarded as if it had come too late. So a server never executes a request whose response is then cut by a limit on
+// waiting for input, an eviction, or a drain before its ForceAfter. PhaseTimeout, MaxAge, the limits of writing,
+// Conn.End and ForceAfter can cut a response, and so can IdleTimeout and a Heartbeat, which count on from the input.
 //
 // Limits go by the monotonic clock, so setting the system's time has no effect.
 //

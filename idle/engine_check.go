@@ -81,7 +81,7 @@ func (s *Shard) check(c *Conn) {
 		s.tell(c, v)
 	case v.what == evMeasure:
 		s.measure(c)
-	case v.departs(): // Probe has found that a limit hasn't passed
+	case v.departs(): // due since depart was tried, or behind a limit that Probe found not to have passed; a later check tries it
 		s.replace(c)
 	case c.hooks.OnTimeout != nil && v.by != ReasonMaxAge:
 		s.ask(c, v)

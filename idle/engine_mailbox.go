@@ -80,8 +80,9 @@ func (s *Shard) closeMail() {
 	}
 }
 
-// dismiss ends a connection. Unless d is forced, it does nothing if a reader has just delivered something. It
-// reports whether the connection goes on.
+// dismiss ends a connection, if d's drain or capacity is still in force. Unless d is forced, it spares one that is in
+// use, was used since d.last, is being asked, isn't wanted by the capacity any more, or whose reader has just cleared
+// ending. It reports whether the connection goes on.
 func (s *Shard) dismiss(d dismissal) (goesOn bool) {
 	c, t, need := d.conn, s.tracker, uint32(live|ending)
 	switch st := c.state.Load(); {
