@@ -52,6 +52,53 @@ func TestAnswerAfterALongerHeartbeat(t *testing.T) {
 	})
 }
 
+// TestEvictionsInADrain lets newcomers in while a drain has given each connection its turn. An eviction takes some before
+// their turn, without OnDrain, and one whose CloseDelay runs. The drain counts these as gone, and ends all others, the
+// newcomers too. A connection whose OnDrain is running is spared, and the newcomer is refused.
+func TestEvictionsInADrain(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := r.guests(8)
+		r.mustHold(Capacity{MaxConns: 8})
+		d := r.mustDrain(Drain{Duration: 8 * time.Minute, CloseDelay: time.Minute})
+		r.wait(90 * time.Second) // the first has been told, and its delay is over or runs
+		newcomers := []*peer{r.peer(), r.peer(), r.peer()}
+		r.wait(time.Second)
+		st := r.Stats()
+		if st.Evicted == 0 || st.Evicted+st.Drained != 3 || st.Live != 8 {
+			r.Fatalf("%+v", st)
+		}
+		r.await(d)
+		evicted := uint64(0)
+		for _, g := range append(all, newcomers...) {
+			if len(g.expired) != 1 {
+				r.Fatalf("guest %d: %v", g.n, g.expired)
+			}
+			if g.expired[0].Reason == ReasonEvict {
+				evicted++
+			}
+		}
+		st = r.Stats()
+		if evicted != st.Evicted || st.Evicted+st.Drained != 11 || d.Left() != 0 || d.gone.Load() != int64(evicted) || d.ended.Load() != int64(st.Drained) {
+			r.Errorf("%d evicted; gone %d, ended %d, left %d: %+v", evicted, d.gone.Load(), d.ended.Load(), d.Left(), st)
+		}
+	})
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		told := make(chan struct{})
+		asked := r.with(&peer{onDrain: func() { <-told }})
+		r.mustHold(Capacity{MaxConns: 1})
+		d := r.mustDrain(Drain{})
+		r.wait(time.Second)
+		if err := r.tryTrack(new(Conn), &peer{}); err != ErrFull || !asked.Live() {
+			r.Errorf("beside an OnDrain that runs: %v, live %v", err, asked.Live())
+		}
+		close(told)
+		r.await(d)
+		if len(asked.expired) != 1 || asked.expired[0].Reason != ReasonDrain {
+			r.Errorf("%v", asked.expired)
+		}
+	})
+}
+
 // TestVisitWhileOnTimeoutRuns asks whether a connection is busy while its OnTimeout runs.
 func TestVisitWhileOnTimeoutRuns(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
