@@ -28,6 +28,7 @@ type Conn struct {
 	listener *Listener
 	extra    atomic.Pointer[extra]
 	requests atomic.Uint32 // how many have arrived; in HTTP/2, how often there have been some
+	told     atomic.Bool   // asked to finish
 }
 
 // extra holds what few connections need. It is never changed, only replaced.
@@ -37,6 +38,7 @@ type extra struct {
 	on         httplimits.Callbacks // Watch's, for a hijacked connection
 	traffic    *traffic             // of an HTTP/2 connection
 	late       chan struct{}        // see Late
+	begun      chan struct{}        // see awaitRequest
 }
 
 // The value of Conn.state is one of these states and any of the flags.
@@ -139,7 +141,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.state.Or(closed)
-	c.listener.drain.untell(c)
+	c.wake()
 	return err
 }
 

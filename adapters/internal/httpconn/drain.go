@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +14,7 @@ import (
 
 // drain is the state of a listener's Drain, Shutdown or LameDuck.
 type drain struct {
-	some atomic.Bool  // connections have been asked to finish, or will be
 	lame atomic.Int32 // if above 0, each response asks its client to leave; see LameDuck
-	told sync.Map     // those that are still open: maps *Conn to a func() that reports its first request
 
 	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
 	// server would otherwise end with an error before it is shut down.
@@ -31,39 +28,48 @@ type drain struct {
 // does, which net/http sends in place of the response's header. The owner of a hijacked connection is asked by its callback.
 // A connection is not ended while onDrain runs.
 func (c *Conn) onDrain() {
-	if c.state.Load()&^flags == hijacked {
+	c.told.Store(true)
+	switch state := c.state.Load(); {
+	case state&^flags == hijacked:
 		if x := c.extra.Load(); x != nil && x.on.OnDrain != nil {
 			x.on.OnDrain()
 		}
+	case c.requests.Load() == 0:
+		c.awaitRequest()
+	}
+}
+
+// awaitRequest waits for the first request of a new connection, which has its time for that. It and countRequest, or Close, see each
+// other:
+//
+//	awaitRequest: stores the channel, then loads requests and state
+//	countRequest: counts the request, then loads the channel
+func (c *Conn) awaitRequest() {
+	begun := make(chan struct{}, 1)
+	c.update(func(x *extra) { x.begun = begun })
+	if c.requests.Load() > 0 || c.state.Load()&closed != 0 {
 		return
 	}
-	begun := make(chan struct{})
-	c.listener.drain.some.Store(true)
-	c.listener.drain.told.Store(c, sync.OnceFunc(func() { close(begun) }))
-	switch state := c.state.Load(); { // Close or Hijack may have called untell before
-	case state&closed != 0:
-		c.listener.drain.untell(c)
-		return
-	case state&^flags == hijacked:
-		c.listener.drain.untell(c)
-		c.onDrain()
-		return
+	select {
+	case <-begun:
+	case <-time.After(cmp.Or(c.listener.now.Load().timeouts.HandshakeTimeout, defaultHandshake)):
 	}
-	if c.requests.Load() == 0 { // a new connection has its time for the first one
+}
+
+// wake ends awaitRequest.
+func (c *Conn) wake() {
+	if x := c.extra.Load(); x != nil && x.begun != nil {
 		select {
-		case <-begun:
-		case <-time.After(cmp.Or(c.listener.now.Load().timeouts.HandshakeTimeout, defaultHandshake)):
+		case x.begun <- struct{}{}:
+		default:
 		}
 	}
 }
 
-// countRequest records that a request of c has arrived. A drain may wait for the first.
+// countRequest records that a request of c has arrived.
 func (c *Conn) countRequest() {
-	if c.requests.Add(1) > 1 || !c.listener.drain.some.Load() { // in this order, because onDrain stores before it loads
-		return
-	}
-	if tell, ok := c.listener.drain.told.Load(c); ok {
-		tell.(func())()
+	if c.requests.Add(1) == 1 {
+		c.wake()
 	}
 }
 
@@ -75,32 +81,7 @@ func (l *Listener) IsDraining() bool {
 
 // IsTold reports whether c has been asked to finish, so that its next response should ask the
 // client to close the connection.
-func (c *Conn) IsTold() bool {
-	if !c.listener.drain.some.Load() {
-		return false
-	}
-	if c.listener.drain.lame.Load() > 0 {
-		return true
-	}
-	_, told := c.listener.drain.told.Load(c)
-	return told
-}
-
-// CountTold returns how many connections have been asked to finish by a response.
-func CountTold[L Outer](l L) (n int) {
-	l.self().drain.told.Range(func(any, any) bool { n++; return true })
-	return n
-}
-
-// untell is called when c has no further response that could ask its client to close it. After
-// that d doesn't keep c from being collected.
-func (d *drain) untell(c *Conn) {
-	if d.some.Load() {
-		if tell, ok := d.told.LoadAndDelete(c); ok {
-			tell.(func())()
-		}
-	}
-}
+func (c *Conn) IsTold() bool { return c.told.Load() || c.listener.drain.lame.Load() > 0 }
 
 // An Outer is a Listener of an adapter, which embeds one of this package under a name that is not exported.
 type Outer interface {
@@ -144,7 +125,6 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 	}
 	for _, l := range all {
 		l.drain.lame.Add(1)
-		l.drain.some.Store(true)
 	}
 	select {
 	case <-ctx.Done():
@@ -192,7 +172,6 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		begun[l] = own
 	}
 	for _, l := range all {
-		l.drain.some.Store(true)
 		l.drain.stopping.Store(true)
 		l.ln.Close()
 		defer l.drain.mayFail()

@@ -104,7 +104,6 @@ func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
 		if c.transition(from, hijacked) {
 			c.ReadAhead(false)
-			c.listener.drain.untell(c)
 			c.Conn.Enter(c.listener.phases[Hijacked])
 			return
 		}

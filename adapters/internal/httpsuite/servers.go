@@ -51,14 +51,18 @@ type Setup struct {
 }
 
 // Limited returns s with l, an adapter's listener, and the adapter's functions. err is from Wrap.
-func Limited[L interface {
-	Listener
-	httpconn.Outer
-}](s Setup, l L, err error, shutdown func(context.Context, idle.Drain, ...L) error, lameDuck func(context.Context, time.Duration, ...L) error) (Setup, error) {
+func Limited[L Listener](s Setup, l L, err error, shutdown func(context.Context, idle.Drain, ...L) error, lameDuck func(context.Context, time.Duration, ...L) error) (Setup, error) {
 	s.Listener = l
 	s.Drain = func(ctx context.Context, d idle.Drain) error { return shutdown(ctx, d, l) }
 	s.LameDuck = func(ctx context.Context, d time.Duration) error { return lameDuck(ctx, d, l) }
-	s.Told = func() int { return httpconn.CountTold(l) }
+	s.Told = func() (n int) {
+		l.Tracker().Visit(context.Background(), func(i idle.Info) {
+			if i.Owner.(*httpconn.Conn).IsTold() {
+				n++
+			}
+		})
+		return n
+	}
 	return s, err
 }
 
