@@ -14,12 +14,7 @@ import (
 // Package httplimits has the details. If t isn't valid for [Wrap], or changes something that
 // can't be changed, SetTimeouts fails, and nothing changes. Any goroutine may call SetTimeouts at
 // any time.
-func (l *Listener) SetTimeouts(t Timeouts) error {
-	if err := checkTimeouts(t); err != nil {
-		return err
-	}
-	return l.inner.SetTimeouts(t)
-}
+func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t) }
 
 // RequestLimits are the limits of one request. See [httplimits.RequestLimits], which
 // both HTTP adapters share.

@@ -79,9 +79,6 @@ func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
 	}
-	if err := checkTimeouts(t); err != nil {
-		return nil, err
-	}
 	if config := httpconn.TLSConfig(ln); config != nil {
 		if err := checkProtos("the listener's tls.Config", config.NextProtos); err != nil {
 			return nil, err
@@ -100,14 +97,6 @@ func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	})
 	l.hook(s)
 	return l, nil
-}
-
-// checkTimeouts returns an error if t has a timeout that has no meaning for fasthttp.
-func checkTimeouts(t Timeouts) error {
-	if t.StreamTimeout != 0 && t.StreamTimeout != Off {
-		return fmt.Errorf("idlefasthttp: StreamTimeout is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTimeout)
-	}
-	return nil
 }
 
 // check returns an error if s has timeouts of its own, or protocols that it hands

@@ -23,8 +23,8 @@ type streams struct {
 	window  int64 // see SetWindow
 }
 
-// init makes the tracker of streams of l, and a phase with the policy p.
-func (s *streams) init(l *Listener, p idle.Policy) (phase *idle.Phase, err error) {
+// init makes the tracker of streams of l.
+func (s *streams) init(l *Listener) (err error) {
 	s.hooks = idle.Hooks{
 		Probe:     func(owner any, about idle.Reason) idle.SocketState { return owner.(*Stream).probe(about) },
 		OnTimeout: func(owner any, err *idle.TimeoutError) bool { return owner.(*Stream).onTimeout(err) },
@@ -32,13 +32,8 @@ func (s *streams) init(l *Listener, p idle.Policy) (phase *idle.Phase, err error
 	}
 	opts := l.options
 	opts.OnEnds = nil // it is for connections
-	if s.tracker, err = idle.NewPhased(&opts, l.setting); err != nil {
-		return nil, err
-	}
-	if phase, err = s.tracker.Phase(p); err != nil {
-		s.tracker.Close()
-	}
-	return phase, err
+	s.tracker, err = idle.NewPhased(&opts, l.setting)
+	return err
 }
 
 // A traffic is what an HTTP/2 connection moves.
@@ -448,7 +443,7 @@ func (s *Stream) setLimits(own httplimits.RequestLimits) error {
 	l := s.conn.listener
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	phase, err := l.ownPhase(ownLimits{RequestLimits: own, ofStream: true})
+	phase, err := l.ownPhase(ownLimits{own, stream})
 	if err != nil {
 		return err
 	}

@@ -100,17 +100,18 @@ func writeLimits(r idle.Reason) []limit {
 	return []limit{{Request, r}, {Streams, r}, {stream, r}}
 }
 
-// isZero reports whether the field is zero.
-func (s *setting) isZero() bool {
-	if s.rate != nil {
-		return *s.rate == idle.Rate{}
+// complete replaces 0 by the default and Off by 0 in all settings of t. Errors say what 0 stands for: zero, or
+// the default if that's empty.
+func complete(t *httplimits.Timeouts, zero string) error {
+	for _, s := range settings(t) {
+		if err := s.complete(zero); err != nil {
+			return err
+		}
 	}
-	return *s.duration == 0
+	return nil
 }
 
-// complete replaces 0 by the default and Off by 0. Errors say what 0 stands for by
-// zero.
-func (s *setting) complete(zero func(byDefault any) string) error {
+func (s *setting) complete(zero string) error {
 	if s.rate != nil {
 		return s.completeRate(zero)
 	}
@@ -120,19 +121,19 @@ func (s *setting) complete(zero func(byDefault any) string) error {
 	case *d == httplimits.Off:
 		*d = 0
 	case *d < 0:
-		return fmt.Errorf("%s is %v; use 0 for %s, or Off to disable it", s.name, *d, zero(s.byDefault))
+		return fmt.Errorf("%s is %v; use 0 for %s, or Off to disable it", s.name, *d, orDefault(zero, s.byDefault))
 	}
 	return nil
 }
 
-func (s *setting) completeRate(zero func(byDefault any) string) error {
+func (s *setting) completeRate(zero string) error {
 	switch r := s.rate; {
 	case *r == idle.Rate{}:
 		*r = idle.Rate{BytesPerSecond: defaultBytesPerSecond, Grace: s.byDefault}
 	case r.BytesPerSecond == httplimits.Off:
 		*r = idle.Rate{}
 	case r.BytesPerSecond < 0:
-		return fmt.Errorf("%s.BytesPerSecond is %d; use 0 for %s, or Off to disable it", s.name, r.BytesPerSecond, zero(defaultBytesPerSecond))
+		return fmt.Errorf("%s.BytesPerSecond is %d; use 0 for %s, or Off to disable it", s.name, r.BytesPerSecond, orDefault(zero, defaultBytesPerSecond))
 	case r.BytesPerSecond == 0:
 		return fmt.Errorf("%s.BytesPerSecond is 0, but its Grace is %v; set both, or none for the default", s.name, r.Grace)
 	case r.Grace < 0:
@@ -141,6 +142,10 @@ func (s *setting) completeRate(zero func(byDefault any) string) error {
 		r.Grace = s.byDefault
 	}
 	return nil
+}
+
+func orDefault(zero string, byDefault any) string {
+	return cmp.Or(zero, fmt.Sprint("the default of ", byDefault))
 }
 
 // fieldOf returns the field of p for the limit: a duration or a rate. The other
@@ -179,10 +184,9 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 	for _, s := range settings(t) {
 		for _, l := range s.limits {
 			duration, rate := l.fieldOf(&all[l.phase])
-			switch {
-			case rate != nil:
+			if rate != nil {
 				*rate = *s.rate
-			default:
+			} else {
 				*duration = *s.duration
 			}
 			settingOf[limitKey{l.phase.String(), l.reason}] = s.name

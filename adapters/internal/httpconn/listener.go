@@ -110,15 +110,13 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if l.tracker, err = idle.NewPhased(&l.options, l.setting); err != nil {
 		return nil, named("", err)
 	}
-	if l.phases, err = l.makePhases(now); err != nil {
-		l.tracker.Close()
-		return nil, err
-	}
 	if h2 != NoHTTP2 {
-		if l.phases[stream], err = l.streams.init(l, now.policies[stream]); err != nil {
-			l.tracker.Close()
+		if err := l.streams.init(l); err != nil {
 			return nil, err
 		}
+	}
+	if l.phases, err = l.makePhases(now); err != nil {
+		return nil, err // a tracker without connections needs no Close
 	}
 	l.counts.zero(h2)
 	return l, nil

@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -26,7 +27,7 @@ type ownPhases struct {
 // ownLimits are the own limits of a request, in HTTP/1 or on a stream of HTTP/2.
 type ownLimits struct {
 	httplimits.RequestLimits
-	ofStream bool
+	phase Phase // in place of which they apply: Request or stream
 }
 
 // maxOwnPhases is how many phases are kept. If there are more different limits, for
@@ -51,7 +52,7 @@ func (c *Conn) setLimits(number uint64, own httplimits.RequestLimits) error {
 	l := c.listener
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	phase, err := l.ownPhase(ownLimits{RequestLimits: own})
+	phase, err := l.ownPhase(ownLimits{own, Request})
 	if err != nil {
 		return err
 	}
@@ -86,11 +87,7 @@ func (l *Listener) ownPhase(own ownLimits) (*idle.Phase, error) {
 	if err != nil {
 		return nil, err
 	}
-	tracker := l.tracker
-	if own.ofStream {
-		tracker = l.streams.tracker
-	}
-	phase, err := tracker.Phase(policy)
+	phase, err := l.trackerOf(own.phase).Phase(policy)
 	if err != nil {
 		return nil, named("", err)
 	}
@@ -109,29 +106,18 @@ func (l *Listener) ownPhase(own ownLimits) (*idle.Phase, error) {
 
 // ownPolicy returns the policy of a request with the given limits under the terms.
 func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
-	t := to.timeouts
-	given := settings(&httplimits.Timeouts{BodyTimeout: own.BodyTimeout, BodyRate: own.BodyRate,
-		HandlerTimeout: own.HandlerTimeout, WriteTimeout: own.WriteTimeout, WriteRate: own.WriteRate})
-	for i, s := range settings(&t) {
-		g := &given[i]
-		if g.isZero() { // as the listener's
-			continue
-		}
-		if err := g.complete(func(any) string { return "the listener's" }); err != nil {
-			return idle.Policy{}, err
-		}
-		if s.rate != nil {
-			*s.rate = *g.rate
-		} else {
-			*s.duration = *g.duration
-		}
+	t := to.given
+	t.BodyTimeout = cmp.Or(own.BodyTimeout, t.BodyTimeout)
+	t.BodyRate = cmp.Or(own.BodyRate, t.BodyRate)
+	t.HandlerTimeout = cmp.Or(own.HandlerTimeout, t.HandlerTimeout)
+	t.WriteTimeout = cmp.Or(own.WriteTimeout, t.WriteTimeout)
+	t.WriteRate = cmp.Or(own.WriteRate, t.WriteRate)
+	if err := complete(&t, "the listener's"); err != nil {
+		return idle.Policy{}, err
 	}
 	if err := checkDurations(&t, l.options.Tick); err != nil {
 		return idle.Policy{}, err
 	}
 	policies, _ := assignLimits(&t)
-	if own.ofStream {
-		return policies[stream], nil
-	}
-	return policies[Request], nil
+	return policies[own.phase], nil
 }

@@ -111,9 +111,9 @@ func TestOwnPhases(t *testing.T) {
 		own := httplimits.RequestLimits{BodyTimeout: time.Minute}
 		c.HeaderRead()
 		setLimits(t, c, own)
-		first := l.own.made[ownLimits{RequestLimits: own}]
+		first := l.own.made[ownLimits{own, Request}]
 		setLimits(t, c, own)
-		if l.own.made[ownLimits{RequestLimits: own}] != first || len(l.own.made) != 1 {
+		if l.own.made[ownLimits{own, Request}] != first || len(l.own.made) != 1 {
 			t.Errorf("there are %d phases", len(l.own.made))
 		}
 		for i := range 2 * maxOwnPhases {

@@ -59,7 +59,7 @@ func TestErrorsNameTheField(t *testing.T) {
 			var limits httplimits.RequestLimits
 			setFields(&limits, d, func(name string) {
 				wantError(t, SetLimits("httpconn", c, 0, limits), "httpconn: SetLimits: "+name+why)
-				_, err := l.ownPolicy(l.now.Load(), ownLimits{RequestLimits: limits, ofStream: true})
+				_, err := l.ownPolicy(l.now.Load(), ownLimits{limits, stream})
 				wantError(t, err, name+why)
 			})
 		}

@@ -9,24 +9,23 @@ import (
 
 // terms are the result of a listener's Timeouts. They are immutable; SetTimeouts replaces them.
 type terms struct {
-	timeouts  httplimits.Timeouts // complete: zero is no limit
+	given     httplimits.Timeouts
+	timeouts  httplimits.Timeouts // given, but complete: zero is no limit
 	policies  [numPhases]idle.Policy
 	settingOf map[limitKey]string // names the setting behind each limit
 }
 
 // newTerms returns the terms for t, or an error that names an invalid field.
 func newTerms(t httplimits.Timeouts) (*terms, error) {
-	zero := func(byDefault any) string { return fmt.Sprint("the default of ", byDefault) }
-	for _, s := range settings(&t) {
-		if err := s.complete(zero); err != nil {
-			return nil, err
-		}
+	given := t
+	if err := complete(&t, ""); err != nil {
+		return nil, err
 	}
 	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
 		return nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)
 	}
 	policies, settingOf := assignLimits(&t)
-	return &terms{t, policies, settingOf}, nil
+	return &terms{given, t, policies, settingOf}, nil
 }
 
 // setting returns the name of the setting behind a limit, for [idle.NewPhased]. It is "" for
@@ -36,17 +35,28 @@ func (l *Listener) setting(phase string, r idle.Reason) string {
 }
 
 // makePhases makes the phases for the terms. It fails if a limit does not fit the
-// tracker's tick.
+// tracker's tick, or has no meaning for the server.
 func (l *Listener) makePhases(to *terms) (all [numPhases]*idle.Phase, err error) {
+	if d := to.given.StreamTimeout; l.http2 == NoHTTP2 && d != 0 && d != httplimits.Off {
+		return all, fmt.Errorf("StreamTimeout is %v, but fasthttp does not speak HTTP/2; leave it 0", d)
+	}
 	if err := checkDurations(&to.timeouts, l.options.Tick); err != nil {
 		return all, err
 	}
 	for p, policy := range to.policies {
-		if all[p], err = l.tracker.Phase(policy); err != nil {
+		if all[p], err = l.trackerOf(Phase(p)).Phase(policy); err != nil {
 			return all, named("Hijacked.", err) // the others have been checked
 		}
 	}
 	return all, nil
+}
+
+// trackerOf returns the tracker of what is in phase p.
+func (l *Listener) trackerOf(p Phase) *idle.Tracker {
+	if p == stream && l.http2 != NoHTTP2 {
+		return l.streams.tracker
+	}
+	return l.tracker
 }
 
 // SetTimeouts replaces the Timeouts, also for connections that are open. Package
