@@ -70,10 +70,8 @@ func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *h
 	defer x.limits.Return()
 	if x.late == nil {
 		next.ServeHTTP(x, limited)
-	} else if serveTimed(next, x, limited, x.late, x.reset) {
-		clear(x.Header())
-		x.Header().Set("Content-Length", "0")
-		x.WriteHeader(http.StatusServiceUnavailable)
+	} else {
+		serveTimed(next, x, limited, x.late, x.reset)
 	}
 	x.finish()
 }
@@ -97,14 +95,13 @@ func (x *stream) reset() { x.controller().SetWriteDeadline(past()) }
 // past returns a deadline that has passed whatever the clock says.
 func past() time.Time { return time.Unix(1, 0) }
 
-// finish ends the response, when the handler has returned. It answers a request whose body was late, unless the
+// finish ends the response, when the handler has returned. It answers a request that was late, unless the
 // handler has. Then it sends what net/http still holds back. If that's the whole response, only net/http can
 // send it, with a Content-Length, when the handler has returned. To learn of its end takes a goroutine, so only each eighth is watched.
 func (x *stream) finish() {
-	timeout := x.limits.Timeout()
-	if httpconn.IsOfReading(timeout) && !x.asked {
+	if status := httpconn.StatusOf(x.limits.Timeout()); status != 0 && !x.asked {
 		clear(x.Header()) // it belongs to the answer that the handler didn't give
-		x.WriteHeader(http.StatusRequestTimeout)
+		x.WriteHeader(status)
 	}
 	x.ask()
 	switch {

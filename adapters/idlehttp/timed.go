@@ -35,49 +35,34 @@ type writer interface {
 	EnableFullDuplex() error
 }
 
-// serveTimed serves like next. If passed is closed before the handler has begun to answer, it returns true, and the handler goes on without
+// serveTimed serves like next. If passed is closed before the handler has begun to answer, it returns, and the handler goes on without
 // the response. If the handler has begun, it calls begun.
-func serveTimed(next http.Handler, w writer, r *http.Request, passed <-chan struct{}, begun func()) (late bool) {
+func serveTimed(next http.Handler, w writer, r *http.Request, passed <-chan struct{}, begun func()) {
 	t := &timed{writer: w, header: w.Header().Clone(), passed: passed}
-	if t.header == nil {
-		t.header = http.Header{}
-	}
-	type outcome struct {
-		returned bool
-		panicked any // nil if the handler has called runtime.Goexit
-	}
-	done := make(chan outcome, 1)
+	returned, panicked, done := false, any(nil), make(chan struct{})
 	go func() {
-		var o outcome
-		defer func() {
-			if !o.returned {
-				o.panicked = recover()
-			}
-			done <- o
-		}()
+		defer close(done)
+		defer func() { panicked = recover() }()
 		next.ServeHTTP(t.responseWriter(), r)
-		o.returned = true
+		returned = true
 	}()
-	var o outcome
 	select {
-	case o = <-done:
+	case <-done:
 	case <-passed:
 		if t.isLate() {
-			return true
+			return
 		}
 		begun()
-		o = <-done
+		<-done
 	}
 	switch {
-	case o.panicked != nil:
-		panic(o.panicked)
-	case !o.returned:
+	case panicked != nil:
+		panic(panicked)
+	case !returned:
 		runtime.Goexit() // as the handler has
-	case t.isLate():
-		return true
+	case !t.isLate():
+		t.copyHeader()
 	}
-	t.copyHeader()
-	return false
 }
 
 // responseWriter returns t with the exported methods that net/http's own ResponseWriter has.
