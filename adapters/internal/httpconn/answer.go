@@ -95,7 +95,7 @@ func StatusOf(err *idle.TimeoutError) int {
 // second to answer. Its goroutine calls Late when the handler begins.
 func (c *Conn) Late() <-chan struct{} {
 	late := make(chan struct{})
-	c.update(func(x *extra) { x.late = late })
+	c.extra.Update(func(x *extra) { x.late = late })
 	if err := c.Timeout(); err != nil && err.Reason == idle.ReasonPhase { // perhaps letAnswer has looked before
 		late = make(chan struct{})
 		close(late)

@@ -26,12 +26,12 @@ type Conn struct {
 	netconn.Conn
 
 	listener *Listener
-	extra    atomic.Pointer[extra]
+	extra    netconn.CopyOnWrite[extra]
 	requests atomic.Uint32 // how many have arrived; in HTTP/2, how often there have been some
 	told     atomic.Bool   // asked to finish
 }
 
-// extra holds what few connections need. It is never changed, only replaced.
+// extra has what few connections need.
 type extra struct {
 	carriesTLS bool
 	secure     *tls.Conn            // writes plaintext to a connection that carries TLS; nil if unknown
@@ -184,18 +184,4 @@ func (c *Conn) ping() error {
 		return x.on.Ping()
 	}
 	return nil
-}
-
-// update replaces extra with a copy that change has modified.
-func (c *Conn) update(change func(*extra)) {
-	for {
-		was, next := c.extra.Load(), new(extra)
-		if was != nil {
-			*next = *was
-		}
-		change(next)
-		if c.extra.CompareAndSwap(was, next) {
-			return
-		}
-	}
 }

@@ -46,7 +46,7 @@ func (c *Conn) onDrain() {
 //	countRequest: counts the request, then loads the channel
 func (c *Conn) awaitRequest() {
 	begun := make(chan struct{}, 1)
-	c.update(func(x *extra) { x.begun = begun })
+	c.extra.Update(func(x *extra) { x.begun = begun })
 	if c.requests.Load() > 0 || c.state.Load()&closed != 0 {
 		return
 	}

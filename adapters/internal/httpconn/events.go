@@ -12,7 +12,7 @@ import (
 func (c *Conn) Accepted(nc net.Conn) {
 	if carriesTLS(nc) || c.listener.secure {
 		secure, _ := nc.(*tls.Conn) // nil if nc is another wrapper, which may be reused for another connection
-		c.update(func(x *extra) { x.carriesTLS, x.secure = true, secure })
+		c.extra.Update(func(x *extra) { x.carriesTLS, x.secure = true, secure })
 	}
 	c.transition(unserved, waiting)
 }
@@ -40,7 +40,7 @@ func (c *Conn) HeaderRead() {
 	case waiting:
 		if c.isHTTP2() { // and its preface has been read
 			t := c.newTraffic()
-			c.update(func(x *extra) { x.traffic = t })
+			c.extra.Update(func(x *extra) { x.traffic = t })
 			c.transition(waiting, http2Idle)
 			if c.phase != Handshake { // without TLS the preface looks like the header of a request
 				c.enter(Handshake)

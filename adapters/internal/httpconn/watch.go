@@ -23,27 +23,19 @@ func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) erro
 		p.Name = Hijacked.String()
 	}
 	phase, err := c.listener.tracker.Phase(p)
-	if err != nil {
+	switch timeout := c.Timeout(); {
+	case err != nil:
 		err = named("", err)
-	} else {
-		err = c.watchable()
+	case c.state.Load()&closed != 0:
+		err = fmt.Errorf("the connection is closed: %w", net.ErrClosed)
+	case timeout != nil:
+		err = timeout
 	}
 	if err != nil {
 		return fmt.Errorf("%s: Watch: %w", pkg, err)
 	}
-	c.update(func(x *extra) { x.on = on })
+	c.extra.Update(func(x *extra) { x.on = on })
 	c.Conn.Enter(phase)
-	return nil
-}
-
-// watchable returns an error if c is closed or has timed out.
-func (c *Conn) watchable() error {
-	if c.state.Load()&closed != 0 {
-		return fmt.Errorf("the connection is closed: %w", net.ErrClosed)
-	}
-	if timeout := c.Timeout(); timeout != nil {
-		return timeout
-	}
 	return nil
 }
 

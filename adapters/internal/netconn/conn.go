@@ -32,7 +32,7 @@ type Conn struct {
 
 	track idle.Conn
 	setup *Setup
-	extra atomic.Pointer[extra] // nil for most connections
+	extra CopyOnWrite[extra]
 }
 
 // Flags for uncommon states. They share one word, so that the common case is a
@@ -103,7 +103,7 @@ func (c *Conn) discard(err error) (int, error) {
 //	awaitOver: store the channel, then load the flag
 //	setOver:   set the flag, then load the channel
 func (c *Conn) awaitOver() {
-	c.update(func(x *extra) {
+	c.extra.Update(func(x *extra) {
 		if x.over == nil {
 			x.over = make(chan struct{})
 		}

@@ -51,7 +51,7 @@ func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time)
 // LetWrite returns when it has closed the connection, or when its time is up.
 func (c *Conn) LetWrite() {
 	done := make(chan struct{})
-	c.update(func(x *extra) { x.onClose = func() { close(done) } })
+	c.extra.Update(func(x *extra) { x.onClose = func() { close(done) } })
 	if c.setOver() { // otherwise it may have been closed before closeInner could see onClose
 		c.inner.SetReadDeadline(past())
 		<-done

@@ -2,11 +2,12 @@ package netconn
 
 import (
 	"net"
+	"sync/atomic"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// extra holds what few connections have. It is never changed, only replaced.
+// extra has what few connections need.
 type extra struct {
 	timeout *idle.TimeoutError // the limit that has passed; nil before
 	address *address           // nil for a socket
@@ -16,21 +17,19 @@ type extra struct {
 	onClose func()             // to be called when c is closed; may be nil
 }
 
-// update replaces extra with a copy that change has modified.
-func (c *Conn) update(change func(*extra)) {
+// A CopyOnWrite points to a T that is never changed, only replaced. Load returns nil at first.
+type CopyOnWrite[T any] struct{ atomic.Pointer[T] }
+
+// Update replaces the T by a copy that change has modified. It may call change more than once.
+func (r *CopyOnWrite[T]) Update(change func(*T)) {
 	for {
-		was, next := c.extra.Load(), new(extra)
+		was, next := r.Load(), new(T)
 		if was != nil {
 			*next = *was
 		}
 		change(next)
-		if c.extra.CompareAndSwap(was, next) {
+		if r.CompareAndSwap(was, next) {
 			return
 		}
 	}
-}
-
-// timedOut records the limit that has passed.
-func (c *Conn) timedOut(err *idle.TimeoutError) {
-	c.update(func(x *extra) { x.timeout = err })
 }

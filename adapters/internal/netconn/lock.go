@@ -35,7 +35,7 @@ func (c *Conn) turn(l *lock) chan struct{} {
 			}
 			return x.turns[1]
 		}
-		c.update(func(x *extra) {
+		c.extra.Update(func(x *extra) {
 			if x.turns[0] == nil {
 				x.turns = [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}
 			}

@@ -25,10 +25,10 @@ func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	if end := callbacks.OnEnd; end != nil {
 		s.Hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
 			c, known := owner.(isConn).conn(), *err // a copy, because OnEnd may change err
-			c.timedOut(&known)
+			c.extra.Update(func(x *extra) { x.timeout = &known })
 			c.limitFarewell()
 			end(owner, err)
-			c.timedOut(err)
+			c.extra.Update(func(x *extra) { x.timeout = err })
 		}
 	}
 	if ask := callbacks.OnTimeout; ask != nil {
@@ -60,7 +60,7 @@ func (c *Conn) limitFarewell() {
 // expire closes the connection. That can't block, whatever the user has set with SetLinger, if it's a plain socket.
 func (c *Conn) expire(err *idle.TimeoutError) {
 	if c.Timeout() == nil { // otherwise OnEnd may still be changing err
-		c.timedOut(err)
+		c.extra.Update(func(x *extra) { x.timeout = err })
 	}
 	c.setOver()
 	linger := -1
