@@ -175,7 +175,7 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		case c.TimedOut(): // just before the server told of the request
 			c.Close() // without an answer, so that the client may send the request again
 			return
-		case httpconn.LimitsHandlers(l.inner):
+		case c.LimitsHandler():
 			serveTimed(handler, ctx, c.Late())
 		default:
 			handler(ctx)

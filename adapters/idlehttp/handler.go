@@ -3,8 +3,10 @@ package idlehttp
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A connContext is the context of a connection of ours, and of its requests.
@@ -42,7 +44,7 @@ type limiting struct {
 func (h *limiting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ours := r.Context().Value(connKey{}).(*connContext)
 	switch {
-	case !ours || httpconn.ListenerOf(x.conn) != h.l.inner:
+	case !ours || httpconn.Find(h.l.inner, x.conn) == nil:
 	case r.ProtoMajor == 2 && x.conn.SpeaksHTTP2() && streamOf(r) == nil:
 		mustLive(x.conn)
 		serveHTTP2(x.conn, (*cleaning)(h), w, r)
@@ -74,6 +76,47 @@ func (h *cleaning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	h.next.ServeHTTP(w, r)
+}
+
+// A response is what an exchange and a stream have in common: net/http's own ResponseWriter, with the methods that don't concern us, and
+// whether the header is written.
+type response struct {
+	http.ResponseWriter
+	conn  *httpconn.Conn
+	asked bool // the header is written, or the connection hijacked
+}
+
+// head is called before the header is written. If the connection was asked to finish, or ends anyway, the header says so. In HTTP/2 that
+// has net/http send a GOAWAY.
+func (x *response) head(ends bool) {
+	x.asked = true
+	if ends || x.conn.IsTold() {
+		x.Header().Set("Connection", "close")
+	}
+}
+
+// answer answers a request that was ended by err, unless its handler has.
+func (x *response) answer(err *idle.TimeoutError, ends bool) {
+	if status := httpconn.StatusOf(err); status != 0 && !x.asked {
+		clear(x.Header()) // it belongs to the answer that the handler didn't give
+		x.head(ends)
+		x.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (x *response) controller() *http.ResponseController {
+	return http.NewResponseController(x.ResponseWriter)
+}
+
+func (x *response) SetWriteDeadline(t time.Time) error { return x.controller().SetWriteDeadline(t) }
+
+func (x *response) EnableFullDuplex() error { return x.controller().EnableFullDuplex() }
+
+func (x *response) CloseNotify() <-chan bool {
+	if n, ok := x.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
+		return n.CloseNotify()
+	}
+	return nil
 }
 
 // isPreface reports whether r is the beginning of HTTP/2's preface. net/http takes it for a request of HTTP/1

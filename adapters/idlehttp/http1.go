@@ -23,11 +23,9 @@ import (
 // reuses it. A handler must not use it after it has returned. The same is true of net/http's
 // own ResponseWriter: its buffer may already belong to another request.
 type exchange struct {
-	original
-	conn    *httpconn.Conn
+	response
 	body    *connBody // nil if the request has none
 	unsent  int       // if net/http may read the rest of the body first: how many more bytes of the response make it send; else 0
-	asked   bool      // the header is written, or the connection hijacked
 	duplex  bool      // EnableFullDuplex was called
 	preface bool      // the request is HTTP/2's preface
 	used    atomic.Bool
@@ -44,8 +42,8 @@ type bodied struct {
 
 // serve serves a request that has arrived on c.
 func (x *exchange) serve(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
-	x.ResponseWriter, x.conn, x.preface = w, c, isPreface(r)
-	x.body, x.unsent, x.asked, x.duplex = nil, 0, false, false
+	x.response = response{w, c, false}
+	x.body, x.unsent, x.duplex, x.preface = nil, 0, false, isPreface(r)
 	defer func() { x.ResponseWriter = noResponse{} }()
 	if r.Header["Http2-Settings"] != nil { // as a server may, it stays with HTTP/1
 		r.Header.Del("Upgrade")
@@ -57,7 +55,7 @@ func (x *exchange) serve(c *httpconn.Conn, next http.Handler, w http.ResponseWri
 		r = &b.Request
 		r.Body = x.body
 	}
-	if l := httpconn.ListenerOf(c); httpconn.LimitsHandlers(l) {
+	if c.LimitsHandler() {
 		if x.body == nil {
 			r = r.WithContext(r.Context()) // a handler that is late may change its request while net/http uses its own
 		}
@@ -71,12 +69,7 @@ func (x *exchange) serve(c *httpconn.Conn, next http.Handler, w http.ResponseWri
 // finish ends the response, when the handler has returned. It answers a request that was late, unless the
 // handler has. If net/http reads the rest of the body, that has the limits of reading.
 func (x *exchange) finish() {
-	if status := httpconn.StatusOf(x.conn.Timeout()); status != 0 && !x.asked {
-		x.asked = true
-		clear(x.Header()) // it belongs to the answer that the handler didn't give
-		x.Header().Set("Connection", "close")
-		x.ResponseWriter.WriteHeader(status)
-	}
+	x.answer(x.conn.Timeout(), true)
 	x.ask() // net/http sends the header of a response without a body when the handler has returned
 	if x.body != nil {
 		x.body.leave()
@@ -91,11 +84,8 @@ func (x *exchange) ask() error {
 	if timeout := x.conn.Timeout(); timeout != nil && !httpconn.IsOfReading(timeout) {
 		return timeout
 	}
-	x.asked = true
+	x.head(false)
 	x.converse()
-	if x.conn.IsTold() {
-		x.Header().Set("Connection", "close")
-	}
 	return nil
 }
 
@@ -210,30 +200,12 @@ func (x *exchange) SetReadDeadline(t time.Time) error {
 func (x *exchange) EnableFullDuplex() error {
 	x.duplex, x.unsent = true, 0
 	x.converse()
-	return x.original.EnableFullDuplex()
+	return x.response.EnableFullDuplex()
 }
 
 // errH2C is why golang.org/x/net/http2/h2c can't hijack connections to speak HTTP/2 on them.
 var errH2C = errors.New("idlehttp: HTTP/2 on a hijacked connection would have no limits; " +
 	"use Server.Protocols (SetUnencryptedHTTP2) in place of golang.org/x/net/http2/h2c")
-
-// An original is net/http's own ResponseWriter, with the methods that don't concern us.
-type original struct{ http.ResponseWriter }
-
-func (o original) controller() *http.ResponseController {
-	return http.NewResponseController(o.ResponseWriter)
-}
-
-func (o original) SetWriteDeadline(t time.Time) error { return o.controller().SetWriteDeadline(t) }
-
-func (o original) EnableFullDuplex() error { return o.controller().EnableFullDuplex() }
-
-func (o original) CloseNotify() <-chan bool {
-	if n, ok := o.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
-		return n.CloseNotify()
-	}
-	return nil
-}
 
 // noResponse is the ResponseWriter of an exchange between two requests.
 type noResponse struct{}

@@ -14,16 +14,14 @@ import (
 // A stream is the ResponseWriter of a request of HTTP/2, with its body and its context. It has the exported
 // methods that net/http's own has. It and its body report when they may have to wait for the client.
 type stream struct {
-	original
-	conn    *httpconn.Conn
+	response
 	limits  httpconn.Stream
 	body    body
 	context streamContext
 	late    chan struct{} // closed when HandlerTimeout passes; nil if the request began without one
-	head    bool          // the response has no body, because the request is a HEAD
+	bare    bool          // the response has no body, because the request is a HEAD
 
-	asked   bool // the header is written
-	flushed bool // it has been sent, or is being sent
+	flushed bool // the header has been sent, or is being sent
 	room    int  // how many bytes net/http's buffer surely has room for
 	held    int  // how many it holds that have not been reported
 }
@@ -58,8 +56,8 @@ func streamOf(r *http.Request) *stream {
 
 // serveHTTP2 serves a request of HTTP/2 on c with limits.
 func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
-	x := &stream{original: original{w}, conn: c, head: r.Method == http.MethodHead, room: bufferSize}
-	if httpconn.LimitsHandlers(httpconn.ListenerOf(c)) {
+	x := &stream{response: response{w, c, false}, bare: r.Method == http.MethodHead, room: bufferSize}
+	if c.LimitsHandler() {
 		x.late = make(chan struct{})
 	}
 	x.limits.Init(c, r.ContentLength != 0, x.cut)
@@ -99,13 +97,10 @@ func past() time.Time { return time.Unix(1, 0) }
 // handler has. Then it sends what net/http still holds back. If that's the whole response, only net/http can
 // send it, with a Content-Length, when the handler has returned. To learn of its end takes a goroutine, so only each eighth is watched.
 func (x *stream) finish() {
-	if status := httpconn.StatusOf(x.limits.Timeout()); status != 0 && !x.asked {
-		clear(x.Header()) // it belongs to the answer that the handler didn't give
-		x.WriteHeader(status)
-	}
+	x.answer(x.limits.Timeout(), false)
 	x.ask()
 	switch {
-	case x.head:
+	case x.bare:
 	case x.flushed && x.room < bufferSize:
 		x.Flush()
 	case x.held > 0 && x.limits.IsEighth():
@@ -116,10 +111,7 @@ func (x *stream) finish() {
 // ask is called before the header is written. If the connection was asked to finish, it has net/http send a GOAWAY.
 func (x *stream) ask() {
 	if !x.asked {
-		x.asked = true
-		if x.conn.IsTold() {
-			x.Header().Set("Connection", "close")
-		}
+		x.head(false)
 	}
 }
 

@@ -47,8 +47,12 @@ func SetLimits(r *http.Request, limits RequestLimits) error {
 	case r.ProtoMajor == 1:
 		return httpconn.SetLimits("idlehttp", c, 0, limits)
 	}
+	err := fmt.Errorf("the context isn't that of the request: %w", errors.ErrUnsupported)
 	if x := streamOf(r); x != nil {
-		return x.limits.SetLimits(limits)
+		err = x.limits.SetLimits(limits)
 	}
-	return fmt.Errorf("idlehttp: SetLimits: the context isn't that of the request: %w", errors.ErrUnsupported)
+	if err != nil {
+		return fmt.Errorf("idlehttp: SetLimits: %w", err)
+	}
+	return nil
 }

@@ -114,9 +114,6 @@ func (c *Conn) Hijack() {
 // It then calls SetDeadline.
 func (c *Conn) WillHijack() { c.state.Or(handsOver) }
 
-// ListenerOf returns the listener that has accepted c.
-func ListenerOf(c *Conn) *Listener { return c.listener }
-
 // Find returns the connection of l that nc is or wraps, or nil if there is none.
 func Find(l *Listener, nc net.Conn) *Conn {
 	if c := Unwrap(nc); c != nil && c.listener == l {

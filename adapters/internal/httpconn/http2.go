@@ -3,7 +3,6 @@ package httpconn
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -176,7 +175,7 @@ func (s *Stream) Init(c *Conn, body bool, cut func(*idle.TimeoutError)) {
 		s.unread.Store(true)
 		s.traffic.bodies.Add(1)
 	}
-	if LimitsHandlers(c.listener) {
+	if c.LimitsHandler() {
 		s.begin()
 	}
 }
@@ -432,14 +431,6 @@ func (s *Stream) fail(err *idle.TimeoutError) {
 
 // SetLimits gives s limits of its own.
 func (s *Stream) SetLimits(own httplimits.RequestLimits) error {
-	l := s.conn.listener
-	if err := s.setLimits(own); err != nil {
-		return fmt.Errorf("%s: SetLimits: %w", l.pkg, err)
-	}
-	return nil
-}
-
-func (s *Stream) setLimits(own httplimits.RequestLimits) error {
 	l := s.conn.listener
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()

@@ -127,5 +127,5 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 	return nil
 }
 
-// LimitsHandlers reports whether l has a HandlerTimeout at present.
-func LimitsHandlers(l *Listener) bool { return l.now.Load().timeouts.HandlerTimeout > 0 }
+// LimitsHandler reports whether the listener of c has a HandlerTimeout at present.
+func (c *Conn) LimitsHandler() bool { return c.listener.now.Load().timeouts.HandlerTimeout > 0 }
