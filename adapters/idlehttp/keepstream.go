@@ -1,6 +1,7 @@
 package idlehttp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -204,16 +205,8 @@ func (s *keptStream) write(b []byte) (int, error) {
 // trailingNewlines returns how many line breaks b ends with, and whether there is anything
 // else in b.
 func trailingNewlines(b []byte) (n int, other bool) {
-	for i := len(b) - 1; i >= 0; i-- {
-		switch b[i] {
-		case '\n':
-			n++
-		case '\r':
-		default:
-			return n, true
-		}
-	}
-	return n, false
+	rest := bytes.TrimRight(b, "\r\n")
+	return bytes.Count(b[len(rest):], []byte("\n")), len(rest) > 0
 }
 
 // Flush sends what has been written.
