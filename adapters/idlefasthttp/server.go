@@ -3,10 +3,10 @@ package idlefasthttp
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -76,13 +76,8 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 // fails, which ends Serve. So let s serve within a second of the first Accept of a listener on top, such as a
 // multiplexer. If it wraps connections, its wrappers must embed a net.Conn or have a method NetConn.
 func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
-	if err := check(s); err != nil {
+	if err := cmp.Or(check(s), checkProtos("the listener's tls.Config", httpconn.TLSConfig(ln))); err != nil {
 		return nil, err
-	}
-	if config := httpconn.TLSConfig(ln); config != nil {
-		if err := checkProtos("the listener's tls.Config", config.NextProtos); err != nil {
-			return nil, err
-		}
 	}
 	inner, err := httpconn.NewListener("idlefasthttp", ln, t, httpconn.NoHTTP2)
 	if err != nil {
@@ -109,10 +104,8 @@ func check(s *fasthttp.Server) error {
 		return errors.New("idlefasthttp: the server serves already; call Wrap for all of its listeners before Serve")
 	case s.Handler == nil:
 		return errors.New("idlefasthttp: Server.Handler is nil; set it before the listener is made")
-	case s.TLSConfig == nil:
-		return checkOwn(s)
 	}
-	return cmp.Or(checkOwn(s), checkProtos("Server.TLSConfig", s.TLSConfig.NextProtos))
+	return cmp.Or(checkOwn(s), checkProtos("Server.TLSConfig", s.TLSConfig))
 }
 
 // isServing reports whether s has begun to serve a listener.
@@ -133,14 +126,18 @@ func checkOwn(s *fasthttp.Server) error {
 	return nil
 }
 
-// checkProtos returns an error if protos has a protocol other than HTTP/1. config
-// names the tls.Config in the error.
-func checkProtos(config string, protos []string) error {
-	i := slices.IndexFunc(protos, func(proto string) bool { return proto != "http/1.1" && proto != "http/1.0" })
-	if i < 0 {
+// checkProtos returns an error if config, unless it's nil, has a protocol other than HTTP/1. name
+// names it in the error.
+func checkProtos(name string, config *tls.Config) error {
+	if config == nil {
 		return nil
 	}
-	return fmt.Errorf("idlefasthttp: %s.NextProtos has %q; fasthttp does not report the states of connections that speak it, so they would have no timeouts; remove it", config, protos[i])
+	for _, proto := range config.NextProtos {
+		if proto != "http/1.1" && proto != "http/1.0" {
+			return fmt.Errorf("idlefasthttp: %s.NextProtos has %q; fasthttp does not report the states of connections that speak it, so they would have no timeouts; remove it", name, proto)
+		}
+	}
+	return nil
 }
 
 // hook makes s report what happens to the connections of l.
@@ -154,15 +151,14 @@ func (l *Listener) hook(s *fasthttp.Server) {
 			state(nc, to)
 		}
 	}
-	s.HeaderReceived = headerReceived
-	if header != nil {
-		s.HeaderReceived = func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-			own, c := header(h), headerReceived(h)
-			if own.ReadTimeout <= 0 {
-				own.ReadTimeout = c.ReadTimeout
-			}
-			return own
+	s.HeaderReceived = func(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+		if header != nil {
+			c = header(h)
 		}
+		if c.ReadTimeout <= 0 && hasBody(h) {
+			c.ReadTimeout = httpconn.HeaderReadSignal
+		}
+		return c
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
 		c := httpconn.Find(l.inner, ctx.Conn())
@@ -305,16 +301,13 @@ func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 	return httpconn.Shutdown(ctx, "idlefasthttp", d, listeners)
 }
 
-// headerReceived makes the server report that it has read a header. It does not
-// know the connection, but the server sets that connection's read deadline from
-// the ReadTimeout returned here (see httpconn.HeaderReadSignal). Only requests with
-// a body, of a known length or chunked, need that.
-func headerReceived(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+// hasBody reports whether a request has a body, of a known length or chunked. The server has to report that it has read the header of
+// one. HeaderReceived doesn't know the connection, but the server sets that connection's read deadline from the ReadTimeout that it
+// returns (see httpconn.HeaderReadSignal).
+func hasBody(h *fasthttp.RequestHeader) bool {
 	const chunked = -1
-	if n := h.ContentLength(); n > 0 || n == chunked {
-		c.ReadTimeout = httpconn.HeaderReadSignal
-	}
-	return c
+	n := h.ContentLength()
+	return n > 0 || n == chunked
 }
 
 // Accept waits for the next connection. The server calls it. fasthttp stops
