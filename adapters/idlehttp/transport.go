@@ -96,7 +96,7 @@ func (l *ResponseLimits) check() error {
 	return nil
 }
 
-// A transport tracks each wait for a header, and each body from its first Read on.
+// A transport tracks each wait for a header, and each body from its first Read on: nobody needs to close one that is empty.
 type transport struct {
 	base         http.RoundTripper
 	tracker      *idle.Tracker // never closed: without a connection it's collected like any other value

@@ -157,27 +157,25 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 			d.CloseDelay = min(d.CloseDelay, d.ForceAfter)
 		}
 	}
-	begun := map[*Listener]*idle.Draining{}
 	for _, l := range all {
 		if !l.drain.shutting.CompareAndSwap(false, true) {
 			return fmt.Errorf("%s: Shutdown: another one is under way", pkg)
 		}
 		defer l.drain.shutting.Store(false)
 	}
+	var begun []*idle.Draining
 	for _, l := range all {
 		own, err := l.tracker.Drain(d)
-		if err != nil { // d is invalid, so none has begun
+		if err != nil { // d is invalid, so this is the first listener, and none has begun
 			return fmt.Errorf("%s: Shutdown: %w", pkg, err)
 		}
-		begun[l] = own
-	}
-	for _, l := range all {
+		begun = append(begun, own)
 		l.drain.stopping.Store(true)
 		l.ln.Close()
 		defer l.drain.mayFail()
 	}
-	for l, own := range begun {
-		l.awaitDrain(ctx, own)
+	for i, l := range all {
+		l.awaitDrain(ctx, begun[i])
 	}
 	return shutServers(ctx, all)
 }
