@@ -211,6 +211,33 @@ func TestLimitLetsTheServerAnswer(t *testing.T) {
 	}
 }
 
+// TestDrainOfANewConnection: it has time for its first request. Then it's ended like others. If it's closed before, nothing waits for it.
+func TestDrainOfANewConnection(t *testing.T) {
+	limits := unlimited()
+	limits.HandshakeTimeout = time.Hour
+	for _, asks := range []bool{true, false} {
+		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			if _, err := l.tracker.Drain(idle.Drain{CloseDelay: time.Second}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if !asks {
+				return
+			}
+			time.AfterFunc(time.Minute, func() { w.sends("GET") })
+			if n, err := c.Read(make([]byte, 3)); n != 3 {
+				t.Fatal("it had no time for a request: ", err)
+			}
+			c.HeaderRead()
+			c.Idle()
+			begun := time.Now()
+			if _, err := c.Read(make([]byte, 1)); timeoutOf(err).Reason != idle.ReasonDrain || time.Since(begun) > 5*time.Second {
+				t.Errorf("after %v: %v", time.Since(begun), err)
+			}
+		})
+	}
+}
+
 // TestLate is told once, when HandlerTimeout of the request passes; at once, if that's before the server's goroutine gets to call Late.
 func TestLate(t *testing.T) {
 	limits := unlimited()
