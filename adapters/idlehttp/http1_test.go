@@ -67,6 +67,16 @@ func TestAnswers(t *testing.T) {
 			"header":   {h: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, status: http.StatusCreated},
 			"body":     {h: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "placed") }, status: http.StatusOK},
 			"returned": {h: func(w http.ResponseWriter, _ *http.Request) {}, status: http.StatusOK},
+			// net/http reads the rest of the body before it sends these.
+			"flush": {h: func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, status: http.StatusOK},
+			"long": {h: func(w http.ResponseWriter, _ *http.Request) {
+				w.Write(make([]byte, 2000))
+				w.Write(make([]byte, 1000))
+			}, status: http.StatusOK},
+			"string": {h: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("x", 3000)) }, status: http.StatusOK},
+			"ReadFrom": {h: func(w http.ResponseWriter, _ *http.Request) {
+				w.(io.ReaderFrom).ReadFrom(strings.NewReader(strings.Repeat("x", 3000)))
+			}, status: http.StatusOK},
 		} {
 			tests[limit+" "+how] = answer{limit, func(w http.ResponseWriter, r *http.Request) {
 				io.ReadFull(r.Body, make([]byte, 3))
