@@ -129,7 +129,7 @@ func TestWatchIsExact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			begun := time.Now()
+			begun, before := time.Now(), l.Stats()
 			_, err = c.Read(make([]byte, 1))
 			took, timeout := time.Since(begun), timeoutOf(err)
 			if timeout.Phase != "hijacked" || took < test.limit || took > test.most {
@@ -137,6 +137,9 @@ func TestWatchIsExact(t *testing.T) {
 			}
 			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 1 || st.Closed != 0 || st.Phases["hijacked"] != 1 {
 				t.Errorf("%+v: %+v", test.policy, st)
+			}
+			if n := before.Phases["hijacked"]; n != 0 {
+				t.Errorf("counts that somebody has got have become %d", n)
 			}
 		})
 	}
