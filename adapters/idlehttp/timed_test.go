@@ -105,3 +105,13 @@ func TestTimedHijack(t *testing.T) {
 		s.WantNone()
 	})
 }
+
+// TestTimedHeader: the header of a handler that writes nothing is sent.
+func TestTimedHeader(t *testing.T) {
+	inMemory(t, Timeouts{HandlerTimeout: time.Minute}, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Own", "yes") }, func(t *testing.T, s *site, c *httpsuite.Client) {
+		c.Send(httpsuite.Get("/"))
+		if r := c.Response(); r.Header.Get("Own") != "yes" {
+			t.Errorf("the header is %v", r.Header)
+		}
+	})
+}
