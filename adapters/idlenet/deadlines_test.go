@@ -66,7 +66,8 @@ func TestUserDeadlines(t *testing.T) {
 		}
 		server.SetWriteDeadline(time.Now().Add(while))
 		fails(func() error { return writeHuge(server) })
-		server.SetDeadline(time.Time{})
+		server.SetReadDeadline(time.Time{})
+		server.SetWriteDeadline(time.Time{}) // though a deadline was just removed
 		go readAll(client)
 		if err := writeHuge(server); err != nil {
 			t.Error("after the deadline was lifted:", err)

@@ -73,7 +73,7 @@ func TestSecondCloseFailsAsThatOfNetDoes(t *testing.T) {
 }
 
 // TestCloseThatBlocks has a connection inside that takes long to close. Other connections are ended in time. A write that waits
-// fails, and so does a later one, for which a deadline was set.
+// fails, and so do a later one and a read, for which a deadline was set.
 func TestCloseThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
@@ -88,9 +88,9 @@ func TestCloseThatBlocks(t *testing.T) {
 		_, peer := pipe(t, tracker, nil)
 		begun := time.Now()
 		_, waiting := first.Write([]byte("x"))
-		first.SetWriteDeadline(time.Now().Add(time.Hour))
+		first.SetDeadline(time.Now().Add(time.Hour))
 		_, later := first.Write([]byte("x"))
-		for _, err := range []error{waiting, later} {
+		for _, err := range []error{waiting, later, read1(first)} {
 			wantTimeout(t, err, idle.ReasonIdle)
 		}
 		if err := read1(peer); err != io.EOF {
