@@ -3,6 +3,7 @@ package descriptors
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 	"time"
@@ -18,8 +19,8 @@ const (
 
 // Accept accepts a connection from ln. If that fails for lack of descriptors and t has a
 // capacity, it evicts some connections of t and tries again, until it succeeds. While none
-// can be evicted it waits for some to end by themselves. If t is closed meanwhile, it fails with
-// idle.ErrClosed.
+// can be evicted it waits for some to end by themselves. If t is closed meanwhile, it fails with an error
+// that is both net.ErrClosed and idle.ErrClosed.
 func Accept(ln net.Listener, t *idle.Tracker) (net.Conn, error) {
 	for wait := time.Duration(0); ; wait *= 2 {
 		nc, err := ln.Accept()
@@ -35,7 +36,7 @@ func Accept(ln net.Listener, t *idle.Tracker) (net.Conn, error) {
 		}
 		select {
 		case <-t.Done():
-			return nil, idle.ErrClosed
+			return nil, fmt.Errorf("%w: %w", net.ErrClosed, idle.ErrClosed)
 		case <-time.After(wait):
 		}
 	}

@@ -86,7 +86,7 @@ func TestAcceptDoesNotSpin(t *testing.T) {
 func TestAcceptEndsWithTheTracker(t *testing.T) {
 	inBubble(t, func(t *testing.T, tracker *idle.Tracker, l *short) {
 		time.AfterFunc(time.Minute, func() { tracker.Close() })
-		if nc, err := Accept(l, tracker); !errors.Is(err, idle.ErrClosed) {
+		if nc, err := Accept(l, tracker); !errors.Is(err, idle.ErrClosed) || !errors.Is(err, net.ErrClosed) {
 			t.Errorf("got %v, %v", nc, err)
 		}
 	})
