@@ -216,14 +216,20 @@ func TestReadAheadDoesNotHoldSilenceAgainstThePeer(t *testing.T) {
 	})
 }
 
+// TestIdleAndAge has a socket, whose kernel tells of writes too, but isn't asked by Idle.
 func TestIdleAndAge(t *testing.T) {
-	inBubble(t, idle.Policy{IdleTimeout: time.Hour}, nil, func(t *testing.T, server *Conn, client net.Conn) {
-		time.Sleep(3 * time.Second)
-		go client.Write([]byte("x"))
-		read1(server)
-		time.Sleep(time.Second)
-		if age, idle := server.Age(), server.Idle(); age > 4*time.Second || age < 4*time.Second-2*tick || idle > time.Second || idle < time.Second-2*tick {
-			t.Errorf("%v old, idle for %v", age, idle)
+	synctest.Test(t, func(t *testing.T) {
+		bare, client := simulated(t, simnet.Whole)
+		server := wrapped(t, bare, newTracker(t, idle.Policy{IdleTimeout: time.Hour}), nil)
+		client.Write([]byte("x"))
+		for i, use := range []func([]byte) (int, error){server.Read, server.Write} {
+			time.Sleep(3 * time.Second)
+			use(make([]byte, 1))
+			time.Sleep(time.Second)
+			want := time.Duration(i+1) * 4 * time.Second
+			if age, idle := server.Age(), server.Idle(); age > want || age < want-2*tick || idle > time.Second || idle < time.Second-2*tick {
+				t.Errorf("%v old, idle for %v", age, idle)
+			}
 		}
 	})
 }

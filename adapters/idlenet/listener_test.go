@@ -245,7 +245,11 @@ func TestAcceptGoesOn(t *testing.T) {
 		if st := ln.Stats(); st.Refused != 1 || st.Evicted != 1 {
 			t.Errorf("%+v", st)
 		}
+		inner.fails = nil
 		ln.Close()
+		if _, err := ln.Accept(); err != net.ErrClosed {
+			t.Errorf("after Close it fails with %v", err)
+		}
 	})
 }
 

@@ -313,13 +313,13 @@ func TestSlowReaderIsCut(t *testing.T) {
 	inWrapper.wrap = func(nc net.Conn) net.Conn { return netConned{nc} }
 	tests := map[string]test{
 		// What the client has taken before buys no time.
-		"takes nothing after what no write waited for":       {slow: after, reason: idle.ReasonMinWriteRate, limit: time.Second, first: withoutWait},
-		"takes nothing after the phase before":               {slow: after, reason: idle.ReasonMinWriteRate, limit: time.Second, first: phaseBefore},
+		"takes nothing after what no write waited for":       {slow: after, reason: idle.ReasonMinWriteRate, limit: time.Second, most: patience / 4, first: withoutWait},
+		"takes nothing after the phase before":               {slow: after, reason: idle.ReasonMinWriteRate, limit: time.Second, most: patience / 4, first: phaseBefore},
 		"takes nothing after the phase before, in a wrapper": {slow: inWrapper, reason: idle.ReasonMinWriteRate, limit: time.Second, most: patience / 4, first: phaseBefore},
 		// What the kernel holds is not taken. Ours holds a MiB or more, more than a minute's worth.
-		"takes nothing": {slow: slow{policy: rate(16<<10, 200*ms), send: write(32 << 20), wide: true}, reason: idle.ReasonMinWriteRate, limit: 200 * ms},
+		"takes nothing": {slow: slow{policy: rate(16<<10, 200*ms), send: write(32 << 20), wide: true}, reason: idle.ReasonMinWriteRate, limit: 200 * ms, most: patience / 4},
 		// What was sent before is no advance: that is a minute's worth.
-		"takes nothing more of what is wrapped late": {slow: slow{policy: rate(32<<10, 200*ms), send: write(32 << 20), before: 2 << 20, wide: true}, reason: idle.ReasonMinWriteRate, limit: 200 * ms},
+		"takes nothing more of what is wrapped late": {slow: slow{policy: rate(32<<10, 200*ms), send: write(32 << 20), before: 2 << 20, wide: true}, reason: idle.ReasonMinWriteRate, limit: 200 * ms, most: patience / 4},
 		// The kernels may pass a burst on before the write waits, so it may buy time or not.
 		"takes a burst": {slow: slow{policy: rate(16<<10, limit), send: write(32 << 20), bytes: 16 << 10, every: limit / 2, wide: true}, reason: idle.ReasonMinWriteRate, limit: limit, stops: limit / 4},
 		"polled": {slow: slow{policy: idle.Policy{WriteTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: 10 * patience}}, send: func(*testing.T) func(*Conn) error {
@@ -347,7 +347,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 	defer g.wait.Wait()
 	for name, c := range tests {
 		g.run(name, func(t *testing.T) {
-			inTime := intime.Of(t, limit/4)
+			inTime := intime.Of(t, max(limit, c.most)/4)
 			send := c.send(t)
 			tracker := newTracker(t, c.policy)
 			server, client, d := c.begin(t, tracker)

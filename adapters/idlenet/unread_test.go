@@ -98,7 +98,8 @@ func TestReadTimeoutDoesNotCountAfterEOF(t *testing.T) {
 	}
 }
 
-// A farewell that OnTimeout writes for IdleTimeout is no sign of life, whether the kernel tells of it or not.
+// A farewell that OnTimeout writes for IdleTimeout is no sign of life, whether the kernel tells of it or not. A write after
+// OnTimeout has kept the connection is one.
 func TestFarewellIsNoSignOfLife(t *testing.T) {
 	for name, pair := range map[string]func(*testing.T) (net.Conn, net.Conn){
 		"pipe":   func(*testing.T) (net.Conn, net.Conn) { return net.Pipe() },
@@ -106,18 +107,24 @@ func TestFarewellIsNoSignOfLife(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				const limit, takes = 300 * time.Millisecond, 100 * time.Millisecond
 				asked := 0
 				bare, client := pair(t)
-				server := wrapped(t, bare, newTracker(t, idle.Policy{IdleTimeout: 300 * time.Millisecond}), &Options{
+				server := wrapped(t, bare, newTracker(t, idle.Policy{IdleTimeout: limit}), &Options{
 					OnTimeout: func(c *Conn, _ *idle.TimeoutError) bool {
-						asked++
-						c.Write(make([]byte, 10<<10))      // so that it waits
-						time.Sleep(100 * time.Millisecond) // so that the answer is a late one, before which the kernel is asked
-						return false
+						if asked++; asked > 2 {
+							c.Close()
+						}
+						c.Write(make([]byte, 10<<10)) // so that it waits
+						time.Sleep(takes)             // so that the answer is a late one, before which the kernel is asked
+						return asked == 1
 					}})
 				go readAll(client)
+				used := time.Now().Add(2 * limit)
+				time.AfterFunc(2*limit, func() { server.Write([]byte("x")) })
 				wantTimeout(t, read1(server), idle.ReasonIdle)
-				if asked != 1 {
+				onTime(t, time.Now(), used, limit+takes)
+				if asked != 2 {
 					t.Errorf("asked %d times", asked)
 				}
 			})
