@@ -278,6 +278,27 @@ func TestSlowReaderOfPipe(t *testing.T) {
 	}
 }
 
+// TestRateOfManyWrites has a client that reads twice as fast as the policy asks for. Each write waits, and is over before the rate
+// is checked again.
+func TestRateOfManyWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bare, client := simulated(t, simnet.Whole)
+		server := wrapped(t, bare, newTracker(t, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1000, Grace: time.Second}}), nil)
+		defer time.Sleep(time.Second) // until the client has noticed
+		defer client.Close()
+		go func() {
+			for err := error(nil); err == nil; time.Sleep(50 * time.Millisecond) {
+				_, err = client.Read(make([]byte, 100))
+			}
+		}()
+		for range 200 {
+			if _, err := server.Write(make([]byte, 200)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // A foreign connection is one of another library, such as a stream of a multiplexer or a WebSocket.
 // Its address is its own, and so is the error of its deadlines.
 type foreign struct {
