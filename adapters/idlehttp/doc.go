@@ -1,5 +1,5 @@
-// Package idlehttp gives an http.Server all its timeouts from a timing wheel, at a fraction of
-// the cost of the server's own.
+// Package idlehttp gives an http.Server all its timeouts from a timing wheel, for requests of HTTP/1 at less cost
+// than the server's own.
 //
 //	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
 //
@@ -18,9 +18,9 @@
 // clients can't hold up a Shutdown. As without this package, the server's Shutdown closes all
 // idle connections at once, and doesn't wait for hijacked ones, such as WebSockets.
 //
-// A drain waits for requests in progress. Event streams and long polls may go on for hours, and
-// functions of http.Server.RegisterOnShutdown run only after the drain. So let their handlers
-// watch a context that you cancel before Shutdown, as examples/recipes/sse does.
+// A drain waits for requests in progress. Event streams and long polls may go on for hours, and functions of
+// http.Server.RegisterOnShutdown run only after the drain. So let their handlers watch a context that you cancel
+// before Shutdown, as examples/recipes/sse does; in a gateway, cancel the context of the proxied request.
 //
 // # WebSockets
 //
@@ -69,8 +69,7 @@
 // In HTTP/2 the limits of a request count while its handler waits: in a read of the body (until something of the
 // response has been sent), and in a write. If a client doesn't send the body, or doesn't read the response, that
 // request fails, and the others of the connection go on. The fields of Timeouts say what each limit means for HTTP/2.
-// So no limit ends a request whose handler takes long, or in which both sides are silent after the response has
-// begun.
+// So a slow handler, or silence after the response has begun, is limited only by HandlerTimeout, StreamTimeout and MaxAge.
 //
 // A body that the handler doesn't read has no limit. If a whole response fits into net/http's buffer of 4 kB, only
 // net/http can send it, when the handler has returned. Every eighth such response of a busy connection is watched. If

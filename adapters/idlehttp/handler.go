@@ -65,8 +65,8 @@ func mustLive(c *httpconn.Conn) {
 	}
 }
 
-// A cleaning is the next handler of a limiting, for a request that isn't net/http's own. It removes the files of its form, which net/http
-// doesn't know. A handler that is late may still use them.
+// A cleaning is the next handler of a limiting, for a request that isn't net/http's own. It removes the files of its
+// form, which net/http doesn't know. A handler that is late may still use them.
 type cleaning limiting
 
 func (h *cleaning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,16 +78,16 @@ func (h *cleaning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// A response is what an exchange and a stream have in common: net/http's own ResponseWriter, with the methods that don't concern us, and
-// whether the header is written.
+// A response is what an exchange and a stream have in common: net/http's own ResponseWriter, with the methods that
+// don't concern us, and whether the header is written.
 type response struct {
 	http.ResponseWriter
 	conn  *httpconn.Conn
 	asked bool // the header is written, or the connection hijacked
 }
 
-// head is called before the header is written. If the connection was asked to finish, or ends anyway, the header says so. In HTTP/2 that
-// has net/http send a GOAWAY.
+// head is called before the header is written. If the connection was asked to finish, or ends anyway, the header says
+// so. In HTTP/2 that has net/http send a GOAWAY.
 func (x *response) head(ends bool) {
 	x.asked = true
 	if ends || x.conn.IsTold() {

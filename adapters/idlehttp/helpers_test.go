@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { httpsuite.Main(m, "net/http.(*conn)") }
 
-// limited returns a function for [httpsuite.Start] that prepares server, which speaks TLS by ServeTLS if secure, for the timeouts.
+// limited returns a function for [httpsuite.Start] that prepares server, which speaks TLS by ServeTLS if secure, for
+// the timeouts.
 func limited(server *http.Server, ln net.Listener, secure bool, limits Timeouts, prepare ...func(*http.Server)) func(io.Writer, func()) (httpsuite.Setup, error) {
 	return func(log io.Writer, idle func()) (httpsuite.Setup, error) {
 		s := httpsuite.NetHTTP(server, ln, secure, log, idle, prepare...)

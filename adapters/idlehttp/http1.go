@@ -89,8 +89,8 @@ func (x *exchange) ask() error {
 	return nil
 }
 
-// converse lifts the limits of reading until the handler returns if the response has begun in full duplex. Then client and handler may be
-// in a conversation.
+// converse lifts the limits of reading until the handler returns if the response has begun in full duplex. Then
+// client and handler may be in a conversation.
 func (x *exchange) converse() {
 	if x.duplex && x.asked && x.body != nil {
 		x.body.free(false)
@@ -266,8 +266,8 @@ func (b *connBody) free(rest bool) {
 	b.conn.ReadBody(false)
 }
 
-// leave is called when the handler has returned, and net/http reads what is left. A goroutine that the handler has left behind may
-// still read. It reports nothing any more, because that could be taken for the next request's.
+// leave is called when the handler has returned, and net/http reads what is left. A goroutine that the handler has
+// left behind may still read. It reports nothing any more, because that could be taken for the next request's.
 func (b *connBody) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

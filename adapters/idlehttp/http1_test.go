@@ -22,8 +22,8 @@ func callAgain(w http.ResponseWriter, r *http.Request, change func(*http.Request
 	r.Context().Value(http.ServerContextKey).(*http.Server).Handler.ServeHTTP(w, inner)
 }
 
-// TestAnswers: clients whose body stops, or whose handler is late, get the handler's answer if it has begun one. A 408 or 503 would
-// make them repeat a request that has been carried out.
+// TestAnswers: clients whose body stops, or whose handler is late, get the handler's answer if it has begun one. A
+// 408 or 503 would make them repeat a request that has been carried out.
 func TestAnswers(t *testing.T) {
 	const limit = time.Second
 	type answer struct {
@@ -200,8 +200,8 @@ func TestFullDuplex(t *testing.T) {
 	})
 }
 
-// TestUnreadBodyIsLimited has a handler that leaves a body to net/http after EnableFullDuplex. net/http reads the rest, which is limited
-// then. Otherwise a client could hold the connection for any time.
+// TestUnreadBodyIsLimited has a handler that leaves a body to net/http after EnableFullDuplex. net/http reads the
+// rest, which is limited then. Otherwise a client could hold the connection for any time.
 func TestUnreadBodyIsLimited(t *testing.T) {
 	const limit = time.Second
 	inMemory(t, httpsuite.Only(limit, "BodyTimeout"), func(w http.ResponseWriter, r *http.Request) {
@@ -327,8 +327,8 @@ func TestWriterAfterHandler(t *testing.T) {
 	}
 }
 
-// TestReadFromTooLong: of a source that is longer than the Content-Length, the client gets what fits, as with net/http alone, which
-// writes to a socket.
+// TestReadFromTooLong: of a source that is longer than the Content-Length, the client gets what fits, as with
+// net/http alone, which writes to a socket.
 func TestReadFromTooLong(t *testing.T) {
 	read := make(chan int64, 1)
 	serve := func(ours bool) (int64, string) {

@@ -74,8 +74,8 @@ func serveHTTP2(c *httpconn.Conn, next http.Handler, w http.ResponseWriter, r *h
 	x.finish()
 }
 
-// cut makes the request fail. Reads of the body fail. A limit of writing resets the stream, and so does HandlerTimeout, unless the handler
-// hasn't answered.
+// cut makes the request fail. Reads of the body fail. A limit of writing resets the stream, and so does
+// HandlerTimeout, unless the handler hasn't answered.
 func (x *stream) cut(err *idle.TimeoutError) {
 	x.controller().SetReadDeadline(past())
 	switch {
@@ -93,9 +93,10 @@ func (x *stream) reset() { x.controller().SetWriteDeadline(past()) }
 // past returns a deadline that has passed whatever the clock says.
 func past() time.Time { return time.Unix(1, 0) }
 
-// finish ends the response, when the handler has returned. It answers a request that was late, unless the
-// handler has. Then it sends what net/http still holds back. If that's the whole response, only net/http can
-// send it, with a Content-Length, when the handler has returned. To learn of its end takes a goroutine, so only each eighth is watched.
+// finish ends the response, when the handler has returned. It answers a request that was late, unless the handler
+// has. Then it sends what net/http still holds back. If that's the whole response, only net/http can send it, with a
+// Content-Length, when the handler has returned. To learn of its end takes a goroutine, so only each eighth is
+// watched.
 func (x *stream) finish() {
 	x.answer(x.limits.Timeout(), false)
 	x.ask()

@@ -158,7 +158,8 @@ func TestHTTP2SetLimitsRefuses(t *testing.T) {
 	})
 }
 
-// HandlerTimeout limits each stream from its own beginning, whatever it does. If its handler has answered nothing, it's answered by 503.
+// HandlerTimeout limits each stream from its own beginning, whatever it does. If its handler has answered nothing,
+// it's answered by 503.
 func TestHTTP2HandlerTimeout(t *testing.T) {
 	const total = time.Minute
 	for name, test := range map[string]struct {

@@ -302,8 +302,8 @@ func TestHTTP2HalfTheRate(t *testing.T) {
 	})
 }
 
-// TestHTTP2UploadBehindABusyHandler: a client may not send while the body of another request, which its handler doesn't read, closes
-// the window of the connection. That isn't its fault.
+// TestHTTP2UploadBehindABusyHandler: a client may not send while the body of another request, which its handler
+// doesn't read, closes the window of the connection. That isn't its fault.
 func TestHTTP2UploadBehindABusyHandler(t *testing.T) {
 	virtual(t, Timeouts{}, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("busy") != "" {
@@ -387,8 +387,8 @@ func TestHTTP2SmallResponsesOverASlowLink(t *testing.T) {
 	})
 }
 
-// TestHTTP2ReadsSlowly: a client that takes its last response at 20 B/s doesn't hold its connection, nor does one that takes answers
-// to PINGs so slowly.
+// TestHTTP2ReadsSlowly: a client that takes its last response at 20 B/s doesn't hold its connection, nor does one
+// that takes answers to PINGs so slowly.
 func TestHTTP2ReadsSlowly(t *testing.T) {
 	for name, test := range map[string]struct {
 		buffer int

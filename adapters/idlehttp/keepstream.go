@@ -29,7 +29,9 @@ type Comments struct {
 	// Flush.
 	//
 	// The handler may go on reading the request. In HTTP/1 that's full duplex
-	// ([http.ResponseController.EnableFullDuplex]), so the client must read the response while it sends.
+	// ([http.ResponseController.EnableFullDuplex]), so the client must read the response while it sends. Once the
+	// response has begun, BodyTimeout and BodyRate don't apply any more. BeginAs applies to every request of the
+	// handler, so choose the handler before.
 	//
 	// What the handler writes to its header after that isn't sent, except for trailers. If it sets another status than
 	// 200, the client must not take the response for a success. So the handler's writes fail, and when it has returned,
@@ -83,10 +85,10 @@ func (c *Comments) suit(contentType string) bool {
 // response whose Content-Type isn't text/event-stream gets none. A response with a Content-Length or
 // a Content-Encoding gets none either.
 //
-// Comments end when h returns or the request's context is done. Reads of the request and limits
-// of its own ([SetLimits]) work as in h. The ResponseWriter that h gets can flush. For anything
-// else it has an Unwrap method, which [http.ResponseController] uses. With BeginAs, h must not hijack the connection.
-// KeepStream works on any server, but it finds vanished clients only on a listener of this package.
+// Comments end when h returns or the request's context is done. Reads of the request and [SetLimits] work as without
+// KeepStream, except that BeginAs ends BodyTimeout and BodyRate. The ResponseWriter that h gets can flush. For
+// anything else it has an Unwrap method, which [http.ResponseController] uses. With BeginAs, h must not hijack the
+// connection. KeepStream works on any server, but it finds vanished clients only on a listener of this package.
 //
 // KeepStream panics if c is invalid.
 func KeepStream(h http.Handler, c Comments) http.Handler {

@@ -15,8 +15,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// subscribe serves an event stream that says nothing but comments until its request ends, and reads it. The channel gets the cause of
-// the end, and nc is the client's connection.
+// subscribe serves an event stream that says nothing but comments until its request ends, and reads it. The channel
+// gets the cause of the end, and nc is the client's connection.
 func subscribe(t *testing.T, secure, http2 bool, limits Timeouts, interval time.Duration) (s *site, response *http.Response, nc net.Conn, ended chan error) {
 	t.Helper()
 	ended = make(chan error, 1)

@@ -32,8 +32,8 @@ type RequestLimits = httplimits.RequestLimits
 // hijacked, and if a field is invalid; the error names the field. Then the request keeps
 // the limits that it has.
 //
-// In HTTP/2 the limits apply to the stream of the request. If the request's context isn't derived from the one that its handler got,
-// the error matches [errors.ErrUnsupported].
+// In HTTP/2 the limits apply to the stream of the request. If the request's context isn't derived from the one that
+// its handler got, the error matches [errors.ErrUnsupported].
 func SetLimits(r *http.Request, limits RequestLimits) error {
 	if r == nil {
 		return errors.New("idlehttp: SetLimits: the request is nil")

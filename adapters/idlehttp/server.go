@@ -233,7 +233,7 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // because otherwise a client that is never idle holds Shutdown up until ctx is done. A new
 // connection has the rest of HandshakeTimeout (10 s if that is off) for its first request. A
 // request that was sent too late is never read, so it isn't executed. In HTTP/2 a GOAWAY says so, and clients
-// repeat it. In HTTP/1 they do by themselves if the method is idempotent. A response that has begun, such as an event
+// repeat it. HTTP/1 clients do if the method is idempotent. A response that has begun, such as an event
 // stream, can't ask its client any more.
 //
 // A CloseDelay of 0 means 2 s here, or ForceAfter if that is shorter. If a client uses its

@@ -284,7 +284,8 @@ func dial(t *testing.T, pipes *idletest.Listener, text string) net.Conn {
 	return nc
 }
 
-// TestServedByAnotherServer is refused at the first connection, and the listener with it. Otherwise HandshakeTimeout would cut every connection.
+// TestServedByAnotherServer is refused at the first connection, and the listener with it. Otherwise HandshakeTimeout
+// would cut every connection.
 func TestServedByAnotherServer(t *testing.T) {
 	serves(t, Timeouts{}, func(t *testing.T, prepared *http.Server, l *Listener, pipes *idletest.Listener) {
 		another, err := Wrap(prepared, idletest.NewListener(), Timeouts{}) // that the server serves this one is no excuse
@@ -467,8 +468,8 @@ func TestMaxAgeOfHTTP2(t *testing.T) {
 	})
 }
 
-// TestMaxAgeGrace: a connection that isn't used is ended when the grace has passed, and so is one within a request. With Off it's ended
-// at once; a jitter makes it live longer.
+// TestMaxAgeGrace: a connection that isn't used is ended when the grace has passed, and so is one within a request.
+// With Off it's ended at once; a jitter makes it live longer.
 func TestMaxAgeGrace(t *testing.T) {
 	jitter := aged()
 	jitter.MaxAgeGrace, jitter.MaxAgeJitter = Off, 30*time.Second

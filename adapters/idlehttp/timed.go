@@ -35,8 +35,8 @@ type writer interface {
 	EnableFullDuplex() error
 }
 
-// serveTimed serves like next. If passed is closed before the handler has begun to answer, it returns, and the handler goes on without
-// the response. If the handler has begun, it calls begun.
+// serveTimed serves like next. If passed is closed before the handler has begun to answer, it returns, and the
+// handler goes on without the response. If the handler has begun, it calls begun.
 func serveTimed(next http.Handler, w writer, r *http.Request, passed <-chan struct{}, begun func()) {
 	t := &timed{writer: w, header: w.Header().Clone(), passed: passed}
 	returned, panicked, done := false, any(nil), make(chan struct{})

@@ -28,7 +28,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestLateHandler goes on with its request and its ResponseWriter when it has been late. The race detector finds what it shares with the server.
+// TestLateHandler goes on with its request and its ResponseWriter when it has been late. The race detector finds what
+// it shares with the server.
 func TestLateHandler(t *testing.T) {
 	const limit = time.Second
 	form := new(strings.Builder)

@@ -39,7 +39,7 @@ type ResponseLimits struct {
 }
 
 // Transport returns an http.RoundTripper that makes requests by base, and limits how long it waits for their
-// responses, in HTTP/1 and HTTP/2. It's for what a gateway reads from its upstream, and for other clients. A nil
+// responses, in HTTP/1 and HTTP/2. It's for gateways' upstreams and for other HTTP clients. A nil
 // base means http.DefaultTransport.
 //
 // When a limit has passed, RoundTrip or a Read of the body fails with an error in which errors.As finds an
@@ -48,9 +48,9 @@ type ResponseLimits struct {
 // HTTP/2 it resets the stream, and other requests of the connection go on. A timeout is never early, and late by
 // about a tick: 1/50 of the shortest limit, from 10 to 100 ms.
 //
-// If a client of a gateway doesn't send its body in time, RoundTrip fails with an idle.TimeoutError too. Its Phase
-// is "request" or "request stream". Answer nothing then, and the client gets a 408; the ErrorHandler that
-// httputil.ReverseProxy has by default answers 502 to both.
+// If a client of a gateway doesn't send its body in time, RoundTrip fails with an idle.TimeoutError too. Its Phase is
+// "request" or "request stream". Answer nothing then, and the client gets a 408; the default ErrorHandler of
+// httputil.ReverseProxy answers 502, as to a late upstream.
 //
 // All requests have the same limits. For others, make a second Transport with the same base: they share its
 // connections. The following has no limit here:

@@ -164,8 +164,8 @@ func stall(r *http.Request) {
 	}
 }
 
-// TestTransportHeader: a header that doesn't come in time ends the request, and the upstream learns of it. A 103 reaches the user's
-// trace, but doesn't extend the limit.
+// TestTransportHeader: a header that doesn't come in time ends the request, and the upstream learns of it. A 103
+// reaches the user's trace, but doesn't extend the limit.
 func TestTransportHeader(t *testing.T) {
 	beforeUpstreams(t, ResponseLimits{HeaderTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
@@ -245,8 +245,8 @@ func TestTransportRate(t *testing.T) {
 	})
 }
 
-// TestTransportSlowReader: time in which the body isn't read doesn't count, neither for the silence nor for the rate. The trailers are
-// there at its end.
+// TestTransportSlowReader: time in which the body isn't read doesn't count, neither for the silence nor for the rate.
+// The trailers are there at its end.
 func TestTransportSlowReader(t *testing.T) {
 	beforeUpstreams(t, ResponseLimits{BodyTimeout: time.Second, BodyRate: idle.Rate{BytesPerSecond: 1, Grace: time.Second}}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "Sum")

@@ -11,8 +11,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestBodyLeftToAGoroutine has a goroutine read the body when the handler has returned, as with [http.TimeoutHandler]. It gives up
-// after a read. The rest, which net/http reads, is limited all the same. (net/http waits for a mutex, so virtual time would stand still.)
+// TestBodyLeftToAGoroutine has a goroutine read the body when the handler has returned, as with
+// [http.TimeoutHandler]. It gives up after a read. The rest, which net/http reads, is limited all the same. (net/http
+// waits for a mutex, so virtual time would stand still.)
 func TestBodyLeftToAGoroutine(t *testing.T) {
 	const limit = 300 * ms
 	first := func(w http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 1)) }
