@@ -268,6 +268,10 @@ func TestStallBeforeOnDrain(t *testing.T) {
 	for _, by := range []Reason{ReasonDrain, ReasonMaxAge} {
 		onDriver(t, Policy{MaxAge: time.Hour, MaxAgeGrace: time.Second}, &Options{Shards: 1}, func(r *rig) {
 			d := r.peer()
+			s := d.shard
+			s.mu.Lock()
+			s.wheel.Cancel(&d.timer) // no other pass finds it
+			s.mu.Unlock()
 			v := decision{deadline: deadline{what: evTell, by: by}}
 			if by == ReasonDrain {
 				v.drain = r.mustDrain(Drain{Duration: time.Hour, CloseDelay: time.Second})
@@ -275,10 +279,6 @@ func TestStallBeforeOnDrain(t *testing.T) {
 			} else {
 				r.wait(time.Hour - time.Second)
 			}
-			s := d.shard
-			s.mu.Lock()
-			s.wheel.Cancel(&d.timer)
-			s.mu.Unlock()
 			v.Moment = r.clock.Moment()
 			r.wait(2 * time.Second)
 			asked := time.Now()
