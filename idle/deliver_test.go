@@ -155,15 +155,13 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 	}
 	tr := newTracker(t, Policy{IdleTimeout: time.Hour}, nil)
 	s := tr.newShard(nil) // which tells the time that is stored in it
-	c := &Conn{shard: s}
+	c := &Conn{shard: s, hooks: plainHooks()}
 	c.in.at.Store(waiting)
 	enter := func(tick int64) {
 		s.now.Store(clock.StampOf(tick))
-		p := new(Phase)
-		l := &limits{soonest: uint32(tick), beats: 1}
-		p.now.Store(l)
-		c.begin(l)
-		c.phase.Store(p)
+		p := &Phase{tracker: tr}
+		p.now.Store(&limits{soonest: uint32(tick), beats: 1})
+		c.Enter(p)
 	}
 	enter(1)
 	stop, stopped := make(chan struct{}), make(chan struct{})

@@ -60,8 +60,8 @@ type Stats struct {
 
 	EndsLost uint64 // ends that were not reported, because Options.OnEnds was too slow
 
-	// Lifetime covers all connections that have ended, for whatever reason. Times
-	// are in whole ticks.
+	// Lifetime covers all connections that have ended, for whatever reason, but not those
+	// handed back. Times are in whole ticks.
 	Lifetime Histogram // how long they were tracked; see Conn.Age
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
 }
