@@ -175,6 +175,20 @@ func TestDrainIncludesNewcomers(t *testing.T) {
 	})
 }
 
+// TestDrainIncludesThoseThatComeWhileItCounts takes many passes to count the connections. Others come meanwhile, and have their turns too.
+func TestDrainIncludesThoseThatComeWhileItCounts(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, func(r *rig) {
+		r.peers(10)
+		r.goSlowly()
+		o := r.mustDrain(Drain{})
+		for range 5 {
+			r.wait(r.opts.Tick)
+			r.peers(1)
+		}
+		r.finishesIn(o, time.Second)
+	})
+}
+
 // TestDrainWithinCallbacks drains, ends and visits in OnDrain.
 func TestDrainWithinCallbacks(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
