@@ -249,3 +249,18 @@ func TestEndsAreLogged(t *testing.T) {
 		}
 	})
 }
+
+// TestAgeAfterClose closes a tracker, and the connection of a loop much later. Nobody advances the clock meanwhile.
+func TestAgeAfterClose(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.RecentEnds()
+		p := r.peer()
+		r.do(p.Touch) // the clock runs
+		r.Tracker.Close()
+		r.wait(time.Minute)
+		r.do(func() { p.Stop() })
+		if e := r.RecentEnds()[0]; e.Age < time.Minute-2*r.opts.Tick {
+			r.Errorf("%+v", e)
+		}
+	})
+}
