@@ -194,7 +194,7 @@ func (l *Listener) hook(s *fasthttp.Server) {
 			ctx.SetConnectionClose()
 		}
 	}
-	if s.ErrorHandler != nil { // the user's, or that of another listener
+	if s.ErrorHandler != nil { // the user's, or another listener's
 		return
 	}
 	s.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {

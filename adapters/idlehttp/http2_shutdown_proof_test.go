@@ -67,7 +67,7 @@ func (c slowLink) Read(b []byte) (int, error) {
 }
 
 // A client that takes nothing any more, though it has opened its windows, is cut by the
-// write timeout, long before that of streams.
+// write timeout, long before StreamTimeout.
 func TestHTTP2DeadClient(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		limits := httpsuite.Only(400*ms, "WriteTimeout")

@@ -28,7 +28,7 @@ func writes(w http.ResponseWriter, r *http.Request) { w.Write(httpsuite.Large) }
 func waits(_ http.ResponseWriter, r *http.Request)  { <-r.Context().Done() }
 func small(w http.ResponseWriter, _ *http.Request)  { w.Write(make([]byte, 10)) }
 
-// answers writes a small response, the end of which is written before net/http tells that
+// answers writes a small response, whose end is written before net/http tells that
 // the connection is idle.
 func answers(w http.ResponseWriter, _ *http.Request) {
 	http.NewResponseController(w).Flush()
@@ -156,7 +156,7 @@ func TestHTTP2FormFiles(t *testing.T) {
 	httpsuite.Eventually(t, "the file is removed", func() bool { files, _ := os.ReadDir(dir); return len(files) == 0 })
 }
 
-// OnTimeout is asked about streams as well. One that is kept has its limit anew. OnEnds gets connections, and no streams.
+// OnTimeout is asked about streams as well. The limit of one that is kept starts over. OnEnds gets connections, and no streams.
 func TestHTTP2OnTimeout(t *testing.T) {
 	inBubbles(t, func(t *testing.T, secure bool) {
 		var mu sync.Mutex

@@ -78,7 +78,7 @@ func overTCP(from func(*testing.T, *net.TCPConn, *idle.Tracker) io.Reader) sourc
 	}
 }
 
-// sniffed is a connection of which somebody has read the beginning, and gives
+// sniffed is a connection whose beginning somebody has read, and gives
 // it back: a common kind of wrapper. What it has, the kernel does not know of.
 type sniffed struct {
 	*net.TCPConn

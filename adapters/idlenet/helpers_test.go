@@ -115,7 +115,7 @@ func inBubble(t *testing.T, p idle.Policy, opts *Options, test func(t *testing.T
 	})
 }
 
-// simulated returns both ends of a connection in memory of which so much is known as of one of the kernel.
+// simulated returns both ends of a connection in memory, about which as much is known as about one of the kernel.
 func simulated(t testing.TB, k simnet.Kernel) (server, client *simnet.Conn) {
 	t.Helper()
 	ln := simnet.Listen(simnet.Config{Buffer: 4 << 10, Kernel: k})

@@ -13,7 +13,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// limited embeds a connection, as those of netutil.LimitListener do.
+// limited embeds a connection, as netutil.LimitListener's connections do.
 type limited struct{ net.Conn }
 
 // TestWrapConnRefuses what it can't wrap, by name, and leaves it as it was. A struct that embeds a Conn or a TLS

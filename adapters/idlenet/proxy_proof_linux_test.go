@@ -81,7 +81,7 @@ func TestCopyFromSilentSource(t *testing.T) {
 	}
 }
 
-// A silent source fails the copy, wherever it goes. CopyN hands a file a reader of which package os looks for the descriptor.
+// A silent source fails the copy, wherever it goes. CopyN hands a file a reader, in which package os looks for the descriptor.
 func TestSilentSourceOfCopyHitsReadTimeout(t *testing.T) {
 	t.Parallel()
 	const limit = 200 * time.Millisecond
