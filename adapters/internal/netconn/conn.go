@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -212,9 +211,8 @@ func (c *Conn) Enter(p *idle.Phase) {
 	if p == nil {
 		panic("idlenet: Enter(nil); did Phase return an error?")
 	}
-	if c.flags.Load()&sampled != 0 && c.writing.tryLock() {
-		c.look(c.total, kernel.Queued(c.inner)) // what has left before buys no time in the new phase
-		c.unlock(&c.writing)
+	if m := c.flags.Load(); m&(sampled|notifies) == sampled {
+		c.setFlag(sampled, false) // the next look is the first one, so what has left before buys no time in the new phase
 	}
 	c.track.Enter(p)
 	c.setFlag(advanced, false)

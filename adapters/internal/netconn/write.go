@@ -21,7 +21,7 @@ import (
 //
 // We look when a write begins to wait, whenever the rate is checked, and at the end of the write. So
 // bytes that leave while no write waits don't count, and neither does that time. Where the kernel
-// doesn't tell when a write waits, all bytes count that leave after the phase has begun.
+// doesn't tell when a write waits, all bytes count that leave after the first look in the phase.
 //
 // Where the kernel doesn't report how many bytes are queued, each step of a write counts as soon as
 // the kernel has accepted it.
@@ -95,7 +95,7 @@ func (c *Conn) addTotal(n int) {
 func (c *Conn) endWrite(before uint32, n int, err error) {
 	c.total = before + uint32(n)
 	m := c.flags.Load()
-	if m&sampled != 0 {
+	if m&sampled != 0 || m&(counts|notifies) == counts {
 		c.written.Store(c.total)
 	}
 	switch {
@@ -146,7 +146,7 @@ func (w *writer) WriteWaits(n int) {
 
 // awaitWrite reports that a write waits, or may wait. c.writing must be held.
 func (c *Conn) awaitWrite() {
-	if m := c.flags.Load(); m&counts != 0 && m&sampled == 0 {
+	if m := c.flags.Load(); m&(counts|notifies|sampled) == counts|notifies {
 		c.written.Store(c.total)
 		c.drained.Store(c.total - uint32(kernel.Queued(c.inner)))
 		c.flags.Or(sampled) // only now, or examine would report what has left before
@@ -182,11 +182,18 @@ func (c *Conn) examine(about idle.Reason) idle.SocketState {
 	ofRate := about == idle.ReasonMinWriteRate
 	m := c.flags.Load() // after Inspect, see awaitWrite
 	switch {
-	case m&counts == 0 || m&sampled == 0:
+	case m&counts == 0 || m&(notifies|sampled) == notifies:
 	case !r.QueuedKnown:
 		if ofRate { // it seemed to count, but doesn't
 			c.flags.And(^uint32(counts | sampled))
 			e.NotWriting = true
+		}
+	case m&sampled == 0: // the first look in this phase: the rate counts from now
+		c.drained.Store(written - uint32(r.Queued))
+		c.flags.Or(sampled)
+		e.NotWriting = ofRate
+		if r.Out == 0 { // it isn't known when
+			e.Out = 1
 		}
 	default:
 		e.Unreported = c.look(written, r.Queued)
