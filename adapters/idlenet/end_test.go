@@ -416,7 +416,7 @@ func TestTimeoutOfAConnWithoutDeadlines(t *testing.T) {
 	})
 }
 
-// TestErrorsAfterTheEnd: they are like those of net, and the same each time, whatever deadline is set then.
+// TestErrorsAfterTheEnd: errors are like those of package net, and the same each time, even if a deadline is set later.
 func TestErrorsAfterTheEnd(t *testing.T) {
 	for name, set := range map[string]func(*Conn, time.Time) error{
 		"no deadline": func(*Conn, time.Time) error { return nil },

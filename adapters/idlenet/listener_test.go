@@ -352,8 +352,8 @@ func (p *proxied) RemoteAddr() net.Addr {
 }
 
 // TestAddressOfSilentClient has clients that send no header for the PROXY protocol. Nobody
-// waits for them: not those that are accepted after them, nor those whose limits pass while
-// somebody looks at all connections, nor whoever closes one. An address that is known later is the label of an end.
+// waits for them: not those that are accepted after them, nor those whose limits pass during
+// a visit, nor a Close. An address that becomes known later is the label of an end.
 func TestAddressOfSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Minute

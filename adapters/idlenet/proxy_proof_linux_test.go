@@ -111,8 +111,8 @@ func TestSilentSourceOfCopyHitsReadTimeout(t *testing.T) {
 	}
 }
 
-// TestRateOfSource: a source that is slow, but not too slow, may trickle into one step for long, and send bursts of which most
-// is spliced. One that is too slow is cut.
+// TestRateOfSource: a source that is slow, but not too slow, may trickle into one step for long, and send bursts that are
+// mostly spliced. One that is too slow is cut.
 func TestRateOfSource(t *testing.T) {
 	t.Parallel()
 	const grace, ms = 500 * time.Millisecond, time.Millisecond

@@ -129,8 +129,8 @@ func TestDrainWaitsForBytesOnTheirWay(t *testing.T) {
 }
 
 // What only the kernel saw it knows to a few milliseconds (a jiffy), which must
-// not make a timeout early. Ticks are long here, so that of many connections
-// some have their limit pass just at the beginning of one.
+// not make a timeout early. Ticks are long here, so that the limits of
+// some connections pass just when a tick begins.
 func TestNeverEarlyAfterBytesThatOnlyTheKernelSaw(t *testing.T) {
 	needLinux(t)
 	const long, limit = 101 * time.Millisecond, 303 * time.Millisecond // no multiples of a jiffy

@@ -11,7 +11,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A starved connection is one of which each reader comes late.
+// A starved connection is one whose readers all come late.
 type starved struct {
 	*simnet.Conn
 	wait func()

@@ -91,7 +91,7 @@ func (b *bench) gather() (*crowd, error) {
 	return c, nil
 }
 
-// sumUp sums up the rounds of the variants, of which the first is bare.
+// sumUp sums up the rounds of the variants. The first variant is bare.
 func (c *crowd) sumUp() {
 	own := slices.IndexFunc(c.Variants, func(m *crowdShare) bool { return m.Name == server.Own })
 	for _, m := range c.Variants {

@@ -177,8 +177,8 @@ type limitKey struct {
 	reason idle.Reason
 }
 
-// assignLimits returns the policy of each phase for timeouts that are complete, and the name of the setting behind each limit, except
-// for those of policies that the user has made.
+// assignLimits returns the policy of each phase for timeouts that are complete, and the name of the setting behind
+// each limit. Limits of the user's own policies, such as Hijacked, aren't among those.
 func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf map[limitKey]string) {
 	settingOf = map[limitKey]string{}
 	for _, s := range settings(t) {

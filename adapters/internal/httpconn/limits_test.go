@@ -89,7 +89,7 @@ func TestNegative(t *testing.T) {
 	}
 }
 
-// TestRates can be set without a grace; that of one that is off does not matter.
+// TestRates can be set without a grace. The grace of a rate that is off doesn't matter.
 func TestRates(t *testing.T) {
 	for name, of := range map[string]func(*httplimits.Timeouts) *idle.Rate{
 		"BodyRate":  func(t *httplimits.Timeouts) *idle.Rate { return &t.BodyRate },

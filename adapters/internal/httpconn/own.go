@@ -27,7 +27,7 @@ type ownPhases struct {
 // ownLimits are the own limits of a request, in HTTP/1 or on a stream of HTTP/2.
 type ownLimits struct {
 	httplimits.RequestLimits
-	phase Phase // in place of which they apply: Request or stream
+	phase Phase // Request or stream; they replace its limits
 }
 
 // maxOwnPhases is how many phases are kept. If there are more different limits, for

@@ -96,7 +96,7 @@ func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr i
 	return r.Status()
 }
 
-// progress shows a line, in place of the one before, if stderr is a terminal. A line that is longer would wrap.
+// progress replaces the last line by another, if stderr is a terminal. A line that is longer would wrap.
 func progress(format string, args ...any) {
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		fmt.Fprintf(os.Stderr, "\r\x1b[K%.79s", fmt.Sprintf(format, args...))

@@ -55,7 +55,7 @@ type Config struct {
 	Timeouts      httplimits.Timeouts // of the others, in the variant Ours
 
 	Web  *http.Server     // nil for one that answers with Greeting
-	Fast *fasthttp.Server // likewise
+	Fast *fasthttp.Server // the same
 }
 
 // Greeting is what HTTP servers answer.

@@ -45,7 +45,7 @@ func newDeadlines(n int, timeout time.Duration, expired func(int)) (Contender, e
 }
 
 func (d *deadlines) Arm(i int) {
-	_ = d.conns[i].SetReadDeadline(time.Now().Add(d.timeout)) // fails only for a closed socket
+	_ = d.conns[i].SetReadDeadline(time.Now().Add(d.timeout)) // fails only for a closed socket, here and below
 	if !d.reading[i] {
 		d.reading[i] = true
 		go d.read(i)
@@ -58,11 +58,11 @@ func (d *deadlines) read(i int) {
 	}
 }
 
-func (d *deadlines) Cancel(i int) { _ = d.conns[i].SetReadDeadline(time.Time{}) } // likewise
+func (d *deadlines) Cancel(i int) { _ = d.conns[i].SetReadDeadline(time.Time{}) }
 
 func (d *deadlines) Touch(list []uint32) {
 	for _, i := range list {
-		_ = d.conns[i].SetReadDeadline(time.Now().Add(d.timeout)) // likewise
+		_ = d.conns[i].SetReadDeadline(time.Now().Add(d.timeout))
 	}
 }
 

@@ -87,7 +87,7 @@ func (l *lazy) Close() {
 
 // timingWheel is the hierarchical wheel of Kafka's purgatory, in Go, as the most
 // used of the wheels that a program can import. Its timers cannot be reset, so they
-// are stopped and started anew at every activity.
+// are stopped and started again at every activity.
 type timingWheel struct {
 	timeout time.Duration
 	expired func(int)
